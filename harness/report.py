@@ -1,0 +1,311 @@
+"""The data that leaves a grading: verdict, reason, evidence.
+
+A report is the whole answer. The terminal table, the JSON document and whatever a server stores are made from it alone,
+so nothing may be printed that is not in here. Every model refuses unknown fields; SCHEMA_VERSION moves when a field
+changes its meaning or goes.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from harness.build.diagnostics import Diagnostic, KernelResources
+
+SCHEMA_VERSION = 1
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, ser_json_inf_nan="strings")
+
+
+class Verdict(StrEnum):
+    """How a grading ends: one of these and nothing else."""
+
+    ACCEPTED = "accepted"
+    WRONG_ANSWER = "wrong_answer"
+    COMPILE_ERROR = "compile_error"
+    RUNTIME_ERROR = "runtime_error"
+    TIME_LIMIT = "time_limit"
+    MEMORY_LIMIT = "memory_limit"
+    OUTPUT_LIMIT = "output_limit"
+    REJECTED = "rejected"
+    INVALID_SUBMISSION = "invalid_submission"
+    UNSTABLE = "unstable"
+    JUDGE_ERROR = "judge_error"
+
+
+class Reason(_Model):
+    """Why the verdict is what it is."""
+
+    code: str = Field(pattern=r"^[a-z]+\.[a-z0-9_]+$")
+    """`area.what`, stable, for programs."""
+    message: str
+    """One or two plain sentences: what happened, where, what to do next."""
+    evidence: dict[str, Any] = {}
+    """The values behind the message: figures, limits, tracebacks, places."""
+
+
+class Warning_(_Model):
+    """Something a reader should know that did not decide the verdict."""
+
+    code: str = Field(pattern=r"^[a-z]+\.[a-z0-9_]+$")
+    """`area.what`, stable, for programs."""
+    message: str
+    """What was seen, and what to do about it."""
+    evidence: dict[str, Any] = {}
+    """The values behind the message."""
+
+
+class ProblemInfo(_Model):
+    """Which problem was graded."""
+
+    id: str
+    """The folder's or file's name."""
+    version: str
+    """SHA-256 of what the problem is (reference and settings): equal versions are the same problem."""
+    workload: str
+    """The workload's name."""
+    args: dict[str, Any] = {}
+    """The sizes the workload sets."""
+
+
+class SubmissionInfo(_Model):
+    """Which text was graded."""
+
+    path: str | None
+    """Where it was read from, as given; None when it came as text."""
+    name: str
+    """A short name for tables."""
+    sha256: str
+    """Of the file's bytes."""
+
+
+class DeviceInfo(_Model):
+    """What it ran on. Fields that a CPU has no counterpart for are None."""
+
+    kind: Literal["cuda", "cpu"]
+    """The backend."""
+    name: str
+    """The device's own name for itself."""
+    index: int | None = None
+    """Which of the machine's CUDA devices, as CUDA counts them."""
+    uuid: str | None = None
+    """`GPU-...`, the same in every process and container."""
+    compute_capability: str | None = None
+    """`9.0` for Hopper."""
+    sms: int | None = None
+    """Streaming multiprocessors."""
+    memory_bytes: int | None = None
+    """Device memory; for a CPU the machine's memory."""
+    l2_bytes: int | None = None
+    """L2 cache; for a CPU the last-level cache."""
+    cores: int | None = None
+    """CPU cores that the grading may use."""
+    shared_memory_per_block_bytes: int | None = None
+    """Shared memory that a block gets without asking."""
+    shared_memory_per_block_optin_bytes: int | None = None
+    """The most a block gets after cudaFuncSetAttribute raised its limit."""
+    shared_memory_per_sm_bytes: int | None = None
+    """Shared memory of one SM."""
+    registers_per_sm: int | None = None
+    """32-bit registers of one SM."""
+    max_threads_per_sm: int | None = None
+    """Resident threads of one SM."""
+    sm_clock_max_mhz: int | None = None
+    """The highest SM clock the device admits."""
+    memory_clock_max_mhz: int | None = None
+    """The highest memory clock the device admits."""
+    driver: str | None = None
+    """Version of the driver."""
+    cuda: str | None = None
+    """CUDA version that torch was built with."""
+    torch: str
+    """Version of torch."""
+    python: str
+    """Version of Python."""
+    platform: str
+    """Operating system and machine."""
+
+
+class ExtensionInfo(_Model):
+    """One extension that the submission had built."""
+
+    name: str
+    """As the submission named it."""
+    key: str
+    """Content key: equal keys are the same library."""
+    cached: bool
+    """Whether it was taken from the cache."""
+    seconds: float
+    """From the request to the finished library."""
+    recipe: str
+    """Which header set it was compiled against."""
+
+
+class BuildInfo(_Model):
+    """What compiling took and said."""
+
+    seconds: float = 0.0
+    """All builds of the grading together."""
+    cached: bool = False
+    """Whether every extension came from the cache (and there was one)."""
+    extensions: list[ExtensionInfo] = []
+    """In the order in which the submission asked for them."""
+    diagnostics: list[Diagnostic] = []
+    """What the compilers said, first errors first."""
+    kernels: list[KernelResources] = []
+    """Registers, shared memory, stack and spills of each kernel, as ptxas gives them."""
+
+
+class LeafReport(_Model):
+    """How one leaf (tensor) of the output compares with the reference's, the worst over all trials."""
+
+    path: str
+    """Where it stands in the output: `output`, `output[0]`, `output['h']`."""
+    shape: list[int]
+    """Of the reference's leaf."""
+    dtype: str
+    """Of the reference's leaf, as in `float32`."""
+    ok: bool
+    """Whether every element of every trial matched."""
+    atol: float
+    """Absolute tolerance, before scaling."""
+    rtol: float
+    """Relative tolerance."""
+    scale: float | None = None
+    """RMS of the reference's leaf, by which `atol` is multiplied; None where nothing was compared."""
+    max_abs_error: float | None = None
+    """Largest |y - r|."""
+    max_rel_error: float | None = None
+    """Largest |y - r| / |r| over elements where r is not zero."""
+    rms_error: float | None = None
+    """Root mean square of y - r."""
+    fraction_outside: float | None = None
+    """Share of the elements that are outside the tolerance."""
+    outside: int | None = None
+    """Count of the elements that are outside the tolerance."""
+    worst_index: list[int] | None = None
+    """Where the error is farthest beyond the tolerance."""
+    worst_value: float | str | None = None
+    """The submission's value there."""
+    worst_expected: float | str | None = None
+    """The reference's value there."""
+    worst_trial: int | None = None
+    """The trial it happened in."""
+    reading: str = ""
+    """One sentence on how to read these figures together."""
+
+
+class Correctness(_Model):
+    """What was compared, and how it came out."""
+
+    trials: int
+    """Trials that were compared to the end."""
+    trials_asked: int
+    """Trials that the workload asks for."""
+    weights: Literal["transferred", "seeded", "none"]
+    """How the submission got the reference's parameters: copied by name, constructed from the same seed, or there
+    are none."""
+    leaves: list[LeafReport]
+    """Every leaf of the output."""
+    timed_calls_verified: int = 0
+    """Outputs of timed calls that were fetched and compared as well."""
+
+
+class Measurement(_Model):
+    """The time of one call."""
+
+    median_us: float
+    """Median over the samples, microseconds."""
+    ci95_us: tuple[float, float]
+    """95 % confidence interval of the median, microseconds."""
+    mean_us: float
+    """Mean over the samples, microseconds."""
+    min_us: float
+    """Smallest sample, microseconds."""
+    samples_us: list[float]
+    """Every sample that counts, in the order in which they were taken."""
+    block_sizes: list[int] = []
+    """How many of the samples each block holds; blocks of candidate and reference alternate."""
+    method: str
+    """How a sample is taken, in words."""
+    host_bound: bool = False
+    """Whether the time includes the host's side, because the call synchronises or its host side is slower."""
+
+
+class Timing(_Model):
+    """Candidate and reference, measured the same way, alternating."""
+
+    candidate: Measurement
+    """The submission."""
+    reference: Measurement
+    """The problem's own model, in a process of its own."""
+    speedup: float
+    """Median of the reference over median of the candidate."""
+    speedup_ci95: tuple[float, float]
+    """95 % confidence interval of the speedup."""
+    stopped_because: str
+    """Why measuring ended: the interval was narrow enough, or a budget was spent."""
+
+
+class Stage(_Model):
+    """A stage of the grading and what it took."""
+
+    name: str
+    """load, build, check, time, audit or judge."""
+    seconds: float
+    """Wall clock."""
+
+
+class Report(_Model):
+    """The answer to one grading."""
+
+    schema_version: int = SCHEMA_VERSION
+    """Version of this document's shape."""
+    harness_version: str
+    """Version of the grader."""
+    created_at: datetime
+    """When the grading ended, UTC."""
+    mode: Literal["run", "check"] = "run"
+    """`run` grades whole; `check` leaves timing out."""
+    verdict: Verdict
+    """The one word."""
+    reason: Reason
+    """Why."""
+    warnings: list[Warning_] = []
+    """What else a reader should know."""
+    problem: ProblemInfo | None = None
+    """None only when the problem could not be read."""
+    submission: SubmissionInfo
+    """Which text was graded."""
+    device: DeviceInfo | None = None
+    """None only when no device could be opened."""
+    build: BuildInfo = BuildInfo()
+    """What compiling took and said."""
+    correctness: Correctness | None = None
+    """None when it was not reached."""
+    timing: Timing | None = None
+    """None when it was not reached or not asked for."""
+    stages: list[Stage] = []
+    """In the order in which they ran."""
+    seed: int | None = None
+    """Repeats this grading with --seed. Secret while a competition runs: whoever shows reports to solvers leaves it
+    out."""
+    log: str = ""
+    """What the submission printed, capped. A claim, shown to people and never read by the grader."""
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the verdict is `accepted`."""
+        return self.verdict is Verdict.ACCEPTED
+
+    @property
+    def exit_code(self) -> int:
+        """The command line's exit code: 0 accepted, 1 graded and not accepted, 3 the judge's own failure."""
+        if self.verdict is Verdict.JUDGE_ERROR:
+            return 3
+        return 0 if self.accepted else 1
