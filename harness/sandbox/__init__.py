@@ -1,1 +1,40 @@
+"""Sandboxes: where untrusted commands run. One interface (base.py), several ways to keep it."""
 
+from __future__ import annotations
+
+from harness.sandbox.base import Command, Exit, Limit, Limits, Mount, Sandbox, Sandboxed, SandboxError
+from harness.sandbox.bubblewrap import BubblewrapSandbox
+from harness.sandbox.plain import PlainSandbox
+
+SANDBOXES: dict[str, type[Sandbox]] = {kind.name: kind for kind in (BubblewrapSandbox, PlainSandbox)}
+
+
+def by_name(name: str) -> Sandbox:
+    """The sandbox of that name. Raises SandboxError when there is none, or when it can't be used here."""
+    if name not in SANDBOXES:
+        raise SandboxError(f"there is no sandbox {name!r}: choose one of {', '.join(SANDBOXES)}")
+    if why := SANDBOXES[name].unavailable():
+        raise SandboxError(f"the sandbox {name!r} can't be used here: {why}")
+    return SANDBOXES[name]()
+
+
+def default() -> Sandbox:
+    """The best sandbox that works here; PlainSandbox, which isolates nothing, when no other does."""
+    return next(kind() for kind in SANDBOXES.values() if kind.unavailable() is None)
+
+
+__all__ = [
+    "SANDBOXES",
+    "BubblewrapSandbox",
+    "Command",
+    "Exit",
+    "Limit",
+    "Limits",
+    "Mount",
+    "PlainSandbox",
+    "Sandbox",
+    "SandboxError",
+    "Sandboxed",
+    "by_name",
+    "default",
+]

