@@ -1,0 +1,95 @@
+"""`harness run` and `harness check`: one grading, its progress on stderr, its report on stdout."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Literal
+
+import typer
+
+from harness.cli.errors import guarded
+from harness.cli.progress import progress
+from harness.cli.streams import check_json_target, claimed_stdout, console, write_json
+
+Problem = Annotated[str, typer.Argument(metavar="PROBLEM", help="A problem's folder, or a KernelBench file.")]
+Submission = Annotated[str, typer.Argument(metavar="SUBMISSION", help="A Python file with a class ModelNew.")]
+Device = Annotated[str, typer.Option(metavar="auto|cpu|cuda[:N]", help="auto: the first GPU, else the CPU.")]
+Workload = Annotated[
+    str | None, typer.Option(metavar="NAME", help="One of the problem's sets of sizes; harness problems lists them.")
+]
+Json = Annotated[
+    str | None,
+    typer.Option("--json", metavar="PATH|-", help="Write the report there; with - stdout holds it and nothing else."),
+]
+Seed = Annotated[
+    int | None,
+    typer.Option(metavar="N", min=0, max=2**63 - 1, help="Repeat a grading: the seed that its report names."),
+]
+Sandbox = Annotated[
+    str | None, typer.Option(metavar="NAME", help="How the submission is confined; default: the best there is.")
+]
+
+
+@guarded
+def run(
+    problem: Problem,
+    submission: Submission,
+    device: Device = "auto",
+    workload: Workload = None,
+    json: Json = None,
+    seed: Seed = None,
+    sandbox: Sandbox = None,
+) -> int:
+    """Grade a submission: build it, check it, time it."""
+    return _grade("run", problem, submission, device, workload, json, seed, sandbox)
+
+
+@guarded
+def check(
+    problem: Problem,
+    submission: Submission,
+    device: Device = "auto",
+    workload: Workload = None,
+    json: Json = None,
+    seed: Seed = None,
+    sandbox: Sandbox = None,
+) -> int:
+    """Build and check a submission, without timing it."""
+    return _grade("check", problem, submission, device, workload, json, seed, sandbox)
+
+
+def _grade(
+    mode: Literal["run", "check"],
+    problem: str,
+    submission: str,
+    device: str,
+    workload: str | None,
+    json: str | None,
+    seed: int | None,
+    sandbox: str | None,
+) -> int:
+    check_json_target(json)
+    with claimed_stdout() as stdout:
+        with progress(sys.stderr) as on_event:
+            from harness.grader import grade
+
+            report = grade(
+                problem,
+                submission,
+                device=device,
+                workload=workload,
+                seed=seed,
+                mode=mode,
+                sandbox=sandbox,
+                on_event=on_event,
+            )
+        document = report.model_dump_json(indent=2)
+        if json == "-":
+            print(document, file=stdout)
+        else:
+            from harness.cli.table import print_report
+
+            print_report(report, console(stdout))
+            if json is not None:
+                write_json(document, json)
+    return report.exit_code

@@ -1,0 +1,220 @@
+"""The parts of the terminal table, each a list of rows made from one part of the report.
+
+What decided comes first: figures for an accepted submission, the places to look at for another.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rich.text import Text
+
+from harness.cli import text
+from harness.report import BuildInfo, LeafReport, Measurement, Report, Stage, Timing
+
+MAX_DIAGNOSTICS = 6
+MAX_LEAVES = 6
+MAX_KERNELS = 6
+MAX_WARNINGS = 8
+MAX_EVIDENCE = 10
+
+_UNDERLINE = re.compile(r"\s*[~^][\s~^]*")
+_SEVERITY_STYLES = {"error": "red", "warning": "yellow", "note": "dim"}
+
+
+@dataclass(frozen=True)
+class Row:
+    """A label at the left, and what it says."""
+
+    label: str
+    words: Text
+
+
+def row(label: str, words: str, style: str = "") -> Row:
+    """A row of one style."""
+    return Row(label, Text(words, style=style))
+
+
+def timing(measured: Timing, ascii_only: bool) -> list[Row]:
+    """The figures people came for."""
+    rows = [
+        _measurement("time", measured.candidate, ascii_only, "bold"),
+        _measurement("reference", measured.reference, ascii_only),
+        _with_interval("speedup", text.ratios(measured.speedup, *measured.speedup_ci95), "bold"),
+    ]
+    samples = measured.candidate.samples_us
+    if samples:
+        low, high = text.durations(min(samples), max(samples), ascii_only=ascii_only)
+        bars = text.histogram(samples, ascii_only=ascii_only)
+        rows.append(row("samples", f"{low} {bars} {high}, {text.count(len(samples))} samples"))
+    method = f"{measured.candidate.method}; ended: {measured.stopped_because}"
+    rows.append(row("method", text.one_line(method, 300), "dim"))
+    return rows
+
+
+def _measurement(label: str, measured: Measurement, ascii_only: bool, style: str = "") -> Row:
+    values = text.durations(measured.median_us, *measured.ci95_us, ascii_only=ascii_only)
+    return _with_interval(label, values, style, ", host side included" if measured.host_bound else "")
+
+
+def _with_interval(label: str, values: list[str], style: str, more: str = "") -> Row:
+    value, low, high = values
+    return Row(label, Text.assemble((f"{value:<11}", style), f"  95 % in {low} to {high}{more}"))
+
+
+def leaves(report: Report) -> list[Row]:
+    """One line for a leaf that is right; all that is known of one that is not. Wrong ones first."""
+    correctness = report.correctness
+    if correctness is None:
+        return []
+    ordered = sorted(correctness.leaves, key=lambda leaf: leaf.ok)
+    rows = [found for leaf in ordered[:MAX_LEAVES] for found in _leaf(leaf)]
+    if len(ordered) > MAX_LEAVES:
+        rows.append(row("", f"... and {len(ordered) - MAX_LEAVES} more leaves, in --json"))
+    trials = f"{correctness.trials} of {correctness.trials_asked} compared, weights {correctness.weights}"
+    if correctness.timed_calls_verified:
+        trials += f", {correctness.timed_calls_verified} timed calls compared as well"
+    return [*rows, row("trials", trials)]
+
+
+def _leaf(leaf: LeafReport) -> list[Row]:
+    shape = f"{leaf.dtype} {leaf.shape}"
+    path = text.one_line(leaf.path, 60)
+    errors = (
+        f"error at most {text.figure(leaf.max_abs_error)} absolute, {text.figure(leaf.max_rel_error)} relative, "
+        f"RMS {text.figure(leaf.rms_error)}"
+    )
+    if leaf.ok:
+        return [Row("right", Text.assemble((path, "green"), f" {shape}; {errors}"))]
+    lines = [Row("wrong", Text.assemble((path, "bold red"), f" {shape}"))]
+    if leaf.outside is not None:
+        part = "" if leaf.fraction_outside is None else f" ({text.share(leaf.fraction_outside)})"
+        lines.append(row("", f"{text.count(leaf.outside)} elements{part} outside the tolerance"))
+    if leaf.max_abs_error is not None:
+        lines.append(row("", errors))
+    if leaf.worst_index is not None:
+        trial = "" if leaf.worst_trial is None else f", trial {leaf.worst_trial}"
+        lines.append(
+            row(
+                "",
+                f"worst at {leaf.worst_index}{trial}: got {_exact(leaf.worst_value)}, "
+                f"expected {_exact(leaf.worst_expected)}",
+            )
+        )
+    if leaf.scale is not None:
+        absolute = f"{text.figure(leaf.atol)} * {text.figure(leaf.scale)} (RMS of r)"
+        lines.append(row("", f"allowed: |y - r| <= {absolute} + {text.figure(leaf.rtol)} * |r|"))
+    if leaf.reading:
+        lines.append(row("", text.one_line(leaf.reading, 400), "italic"))
+    return lines
+
+
+def _exact(value: float | str | None) -> str:
+    return f"{value:.9g}" if isinstance(value, float) else text.figure(value)
+
+
+def diagnostics(build: BuildInfo) -> list[Row]:
+    """What the compilers said, first errors first, with what to do about it."""
+    rows = []
+    for found in build.diagnostics[:MAX_DIAGNOSTICS]:
+        place = ":".join(str(part) for part in (found.file, found.line, found.column) if part is not None)
+        words = Text.assemble(
+            (text.one_line(place, 120) + ": " if place else "", "bold"),
+            (text.one_line(found.message, 500), _SEVERITY_STYLES[found.severity]),
+        )
+        if found.hint:
+            words.append("\n" + text.one_line(found.hint, 500), style="cyan")
+        rows.append(Row(found.severity, words))
+    if len(build.diagnostics) > MAX_DIAGNOSTICS:
+        rows.append(row("", f"... and {len(build.diagnostics) - MAX_DIAGNOSTICS} more messages, in --json"))
+    return rows
+
+
+def build(info: BuildInfo) -> list[Row]:
+    """What was compiled, and what its kernels use."""
+    if not info.extensions and not info.kernels:
+        return []
+    names = ", ".join(
+        f"{text.one_line(extension.name, 40)} {text.seconds(extension.seconds)} "
+        f"({'from the cache' if extension.cached else extension.recipe})"
+        for extension in info.extensions[:MAX_KERNELS]
+    )
+    rows = [row("build", names)] if names else []
+    for kernel in info.kernels[:MAX_KERNELS]:
+        spills = kernel.spill_store_bytes + kernel.spill_load_bytes
+        name = text.one_line(kernel.name, 60)
+        words = f"{name} {kernel.registers} registers, {text.size(kernel.shared_bytes)} shared"
+        rows.append(
+            Row(
+                "kernel",
+                Text.assemble(words, (f", {text.size(spills)} spilled", "yellow") if spills else ""),
+            )
+        )
+    if len(info.kernels) > MAX_KERNELS:
+        rows.append(row("", f"... and {len(info.kernels) - MAX_KERNELS} more kernels, in --json"))
+    return rows
+
+
+def evidence(values: Mapping[str, Any]) -> list[Row]:
+    """Whatever the reason rests on: short values under their own names, texts of several lines as blocks."""
+    short = [f"{text.one_line(name, 40)} {_value(value)}" for name, value in values.items() if not _is_block(value)]
+    more = [f"{len(short) - MAX_EVIDENCE} more in --json"] if len(short) > MAX_EVIDENCE else []
+    rows = [row("evidence", "\n".join([*short[:MAX_EVIDENCE], *more]))] if short else []
+    for name, value in values.items():
+        if _is_block(value):
+            # Lines that only underline the one above lose their place when lines are folded.
+            kept = "\n".join(line for line in value.split("\n") if not _UNDERLINE.fullmatch(line))
+            rows.append(row(text.one_line(name.replace("_", " "), 30), text.folded(kept, first=4, last=24)))
+    return rows
+
+
+def _is_block(value: Any) -> bool:
+    return isinstance(value, str) and "\n" in value.strip()
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, str):
+        return text.one_line(value, 400)
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return text.one_line(json.dumps(value, default=str, ensure_ascii=False), 400)
+
+
+def printed(log: str) -> list[Row]:
+    """The end of what the submission printed: a claim, and often the best hint."""
+    return [row("printed", text.folded(log, first=0, last=10), "dim")] if log.strip() else []
+
+
+def warnings(report: Report) -> list[Row]:
+    """What did not decide, and should be known."""
+    rows = [
+        Row("warning", Text.assemble((f"{found.code}: ", "yellow"), text.one_line(found.message, 500)))
+        for found in report.warnings[:MAX_WARNINGS]
+    ]
+    if len(report.warnings) > MAX_WARNINGS:
+        rows.append(row("", f"... and {len(report.warnings) - MAX_WARNINGS} more warnings, in --json"))
+    return rows
+
+
+def stages(ran: list[Stage]) -> list[Row]:
+    """Where the time went."""
+    if not ran:
+        return []
+    each = ", ".join(f"{stage.name} {text.seconds(stage.seconds)}" for stage in ran)
+    return [row("stages", f"{text.seconds(sum(stage.seconds for stage in ran))}: {each}", "dim")]
+
+
+def repeat(report: Report) -> list[Row]:
+    """The options that bring this grading back."""
+    if report.seed is None:
+        return []
+    options = f"--seed {report.seed}"
+    if report.problem is not None:
+        options += f" --workload {report.problem.workload}"
+    if report.device is not None:
+        options += f" --device {report.device.kind if report.device.index is None else f'cuda:{report.device.index}'}"
+    return [row("repeat", options, "dim")]
