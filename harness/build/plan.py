@@ -1,0 +1,195 @@
+"""From a request to files, compiler runs and one link, the way torch's `load_inline` and `load` lay them out.
+
+src/   what the submission wrote, the two generated files of load_inline among them; compilers run here
+obj/   objects and the finished library
+tmp/   temporary files of compilers
+lib/   links to libraries of torch's nvidia wheels under the names that -l looks for
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from harness.build import flags as allowed
+from harness.build.diagnostics import Place
+from harness.build.request import ExtensionRequest
+from harness.build.toolchain import Toolchain
+
+GENERATED = "functions"
+"""File name of diagnostics in the bindings that load_inline writes itself."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A run of lines of a generated file, and what the solver knows it as."""
+
+    first: int
+    lines: int
+    label: str
+    numbered: bool = True
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One translation unit."""
+
+    source: str
+    """Path below src/."""
+    object: str
+    """Path below obj/."""
+    cuda: bool
+    flags: tuple[str, ...]
+    """Everything between the compiler and `-c`."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that a build does."""
+
+    module_name: str
+    files: Mapping[str, str]
+    """Path below src/ -> text."""
+    parts: Mapping[str, tuple[Part, ...]]
+    """Generated file -> where its lines come from."""
+    units: tuple[Unit, ...]
+    link_flags: tuple[str, ...]
+    with_cuda: bool
+    arch: tuple[str, ...]
+    """Architectures compiled for, as nvcc names them (`sm_90`)."""
+
+    def locate(self, file: str, line: int | None) -> Place:
+        """The place that a solver knows for a compiler's file (below src/) and line."""
+        if line is not None:
+            for part in self.parts.get(file, ()):
+                if part.first <= line < part.first + part.lines:
+                    return part.label, line - part.first + 1 if part.numbered else None
+        return file, line
+
+
+def make_plan(request: ExtensionRequest, toolchain: Toolchain, arch: tuple[str, ...]) -> Plan:
+    """Raises FlagNotAllowed and MissingCompiler."""
+    files, parts, sources = _layout(request)
+    is_cuda = {source: PurePosixPath(source).suffix in (".cu", ".cuh") for source in sources}
+    with_cuda = any(is_cuda.values()) if request.with_cuda is None else request.with_cuda
+    torch_flags = toolchain.flags(with_cuda)
+    folders = {str(parent) for name in files for parent in PurePosixPath(name).parents}
+    roots = allowed.Roots(tuple(toolchain.header_roots()), tuple(toolchain.library_roots()), tuple(folders))
+    includes = tuple(
+        f"-I{allowed.include_path(p.strip(), 'extra_include_paths', roots)}" for p in request.extra_include_paths
+    )
+    host = allowed.host_flags(request.extra_cflags, "extra_cflags", roots)
+    device = allowed.nvcc_flags(request.extra_cuda_cflags, "extra_cuda_cflags", roots) if with_cuda else []
+    gencode, device = choose_architecture(device, arch, request.cuda_arch_list)
+    link = allowed.link_flags(request.extra_ldflags, "extra_ldflags", roots)
+    late = tuple(word for folder in toolchain.wheel_includes for word in ("-isystem", str(folder))) if with_cuda else ()
+
+    units = []
+    for index, source in enumerate(sources):
+        if is_cuda[source] and with_cuda:
+            assert torch_flags.nvcc is not None
+            flags = torch_flags.nvcc.fill(request.name, (*gencode, *device))
+            flags += [*late, "--resource-usage"]
+        else:
+            flags = torch_flags.cxx.fill(request.name, tuple(host)) + list(late)
+        stem = re.sub(r"\W", "_", PurePosixPath(source).stem)
+        units.append(Unit(source, f"{index}_{stem}.o", is_cuda[source] and with_cuda, (*includes, *flags)))
+    return Plan(
+        module_name=request.name,
+        files=files,
+        parts=parts,
+        units=tuple(units),
+        link_flags=tuple(torch_flags.link.fill(request.name, tuple(link))),
+        with_cuda=with_cuda,
+        arch=tuple(dict.fromkeys(allowed.architectures_named(list(gencode) + device))) if with_cuda else (),
+    )
+
+
+def _layout(request: ExtensionRequest) -> tuple[dict[str, str], dict[str, tuple[Part, ...]], list[str]]:
+    files = {file.name: file.text for file in (*request.sources, *request.headers)}
+    if request.kind == "load":
+        return files, {}, [file.name for file in request.sources]
+    implicit = not request.no_implicit_headers
+    bindings = _bindings(request)
+    cpp = [("#include <torch/extension.h>", GENERATED, False)] if implicit else []
+    cpp += _labelled(request.cpp_sources, "cpp_sources")
+    cpp += [(line, GENERATED, False) for line in bindings]
+    files["main.cpp"], parts = _join(cpp)
+    all_parts = {"main.cpp": parts}
+    sources = ["main.cpp"]
+    if request.cuda_sources:
+        headers = ("#include <torch/types.h>", "#include <cuda.h>", "#include <cuda_runtime.h>") if implicit else ()
+        cuda = [(line, GENERATED, False) for line in headers] + _labelled(request.cuda_sources, "cuda_sources")
+        files["cuda.cu"], all_parts["cuda.cu"] = _join(cuda)
+        sources.append("cuda.cu")
+    return files, all_parts, sources
+
+
+def _labelled(texts: tuple[str, ...], label: str) -> list[tuple[str, str, bool]]:
+    if len(texts) == 1:
+        return [(texts[0], label, True)]
+    return [(text, f"{label}[{index}]", True) for index, text in enumerate(texts)]
+
+
+def _join(pieces: list[tuple[str, str, bool]]) -> tuple[str, tuple[Part, ...]]:
+    parts: list[Part] = []
+    line = 1
+    for text, label, numbered in pieces:
+        lines = text.count("\n") + 1
+        parts.append(Part(line, lines, label, numbered))
+        line += lines
+    return "\n".join(text for text, _, _ in pieces), tuple(parts)
+
+
+def _bindings(request: ExtensionRequest) -> list[str]:
+    """The pybind11 module that load_inline writes where `functions` are given."""
+    if request.functions is None:
+        return []
+    lines = ["PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {"]
+    for name, doc in request.functions.items():
+        callee = f"torch::wrap_pybind_function({name})" if request.with_pytorch_error_handling else name
+        lines.append(f'm.def("{name}", {callee}, "{doc}");')
+    return [*lines, "}"]
+
+
+def choose_architecture(
+    user: list[str], arch: tuple[str, ...], arch_list: str | None
+) -> tuple[tuple[str, ...], list[str]]:
+    """The -gencode flags of our own, and the user's flags with architectures that nobody here can run taken out.
+
+    As torch does: a user who names architectures in the flags gets those. Where one of them is the device's own, only
+    that one is compiled. `arch` holds capabilities such as "9.0"; `arch_list` is the user's TORCH_CUDA_ARCH_LIST.
+    """
+    numbers = [one.replace(".", "") for one in arch]
+    named = allowed.architectures_named(user)
+    if named:
+        ours = [name for name in named if re.sub(r"\D", "", name) in numbers]
+        if not ours:
+            return (), user
+        bare = sorted({name.split("_")[1] for name in ours}, key=lambda name: (not name.endswith(("a", "f")), name))
+        return _gencode(bare[:1]), _without_architectures(user)
+    listed = re.findall(r"\d+\.\d+[af]?", arch_list or "")
+    special = [name.replace(".", "") for name in listed if name[-1] in "af" and name[:-1] in arch]
+    return _gencode(special[:1] or numbers), user
+
+
+def _gencode(numbers: list[str]) -> tuple[str, ...]:
+    return tuple(f"-gencode=arch=compute_{number},code=sm_{number}" for number in numbers)
+
+
+def _without_architectures(flags: list[str]) -> list[str]:
+    kept: list[str] = []
+    skip = False
+    for flag in flags:
+        name = flag.lstrip("-").partition("=")[0]
+        if skip:
+            skip = False
+        elif name in ("arch", "gpu-architecture", "code", "gpu-code", "gencode", "generate-code"):
+            skip = "=" not in flag or (
+                flag.lstrip("-").startswith(("gencode=", "generate-code=")) and "arch=" not in flag
+            )
+        else:
+            kept.append(flag)
+    return kept
