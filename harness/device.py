@@ -215,7 +215,7 @@ def _nvidia_driver() -> str | None:
         text = (_NVIDIA_PROC / "version").read_text()
     except OSError:
         return None
-    match = re.search(r"Kernel Module\D*?(\d+(?:\.\d+)+)", text)
+    match = re.search(r"Kernel Module\b.*?\s(\d+(?:\.\d+)+)", text)
     return match[1] if match else "unknown"
 
 

@@ -9,7 +9,7 @@ import typer
 
 from harness.cli.errors import guarded
 from harness.cli.progress import progress
-from harness.cli.streams import check_json_target, claimed_stdout, console, write_json
+from harness.cli.streams import check_json_target, claimed_stdout, console, document, write_json
 
 Problem = Annotated[str, typer.Argument(metavar="PROBLEM", help="A problem's folder, or a KernelBench file.")]
 Submission = Annotated[str, typer.Argument(metavar="SUBMISSION", help="A Python file with a class ModelNew.")]
@@ -23,7 +23,7 @@ Json = Annotated[
 ]
 Seed = Annotated[
     int | None,
-    typer.Option(metavar="N", min=0, max=2**63 - 1, help="Repeat a grading: the seed that its report names."),
+    typer.Option(metavar="N", min=0, max=2**128 - 1, help="Repeat a grading: the seed that its report names."),
 ]
 Sandbox = Annotated[
     str | None, typer.Option(metavar="NAME", help="How the submission is confined; default: the best there is.")
@@ -83,13 +83,12 @@ def _grade(
                 sandbox=sandbox,
                 on_event=on_event,
             )
-        document = report.model_dump_json(indent=2)
         if json == "-":
-            print(document, file=stdout)
+            print(document(report), file=stdout)
         else:
             from harness.cli.table import print_report
 
             print_report(report, console(stdout))
             if json is not None:
-                write_json(document, json)
+                write_json(document(report), json)
     return report.exit_code

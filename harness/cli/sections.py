@@ -212,9 +212,9 @@ def repeat(report: Report) -> list[Row]:
     """The options that bring this grading back."""
     if report.seed is None:
         return []
-    options = f"--seed {report.seed}"
+    options = f"--seed {text.one_line(report.seed, 80)}"
     if report.problem is not None:
-        options += f" --workload {report.problem.workload}"
+        options += f" --workload {text.one_line(report.problem.workload, 80)}"
     if report.device is not None:
         options += f" --device {report.device.kind if report.device.index is None else f'cuda:{report.device.index}'}"
     return [row("repeat", options, "dim")]

@@ -5,16 +5,20 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import io
+import json
+import math
 import os
 import secrets
 import stat
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from harness.report import Report
 
 MAX_WIDTH = 120
 """Wider lines than this nobody reads, however wide the terminal."""
@@ -33,10 +37,11 @@ def claimed_stdout() -> Iterator[TextIO]:
     real = sys.stdout
     real.flush()
     try:
-        at_descriptor = real.fileno() == 1
+        is_ours = os.path.sameopenfile(real.fileno(), 1)
     except (OSError, io.UnsupportedOperation):
-        at_descriptor = False
-    if not at_descriptor:
+        is_ours = False
+    if not is_ours:
+        # Somebody who calls `main` has put an object in its place: that object is what was asked to be printed on.
         with contextlib.redirect_stdout(sys.stderr):
             yield real
         return
@@ -63,6 +68,27 @@ def console(stream: TextIO) -> Console:
     return Console(
         file=stream, markup=False, emoji=False, highlight=False, soft_wrap=False, width=min(rich.width, MAX_WIDTH)
     )
+
+
+def document(report: Report) -> str:
+    """The report as JSON that every parser takes.
+
+    Texts and values in it come from submissions: half a surrogate pair can't be written as UTF-8, and evidence may hold
+    numbers for which JSON has no word; they become the strings that the report's own fields use for them.
+    """
+    return json.dumps(_writable(report.model_dump(mode="json")), indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def _writable(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode("utf-8")
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, dict):
+        return {_writable(key): _writable(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_writable(item) for item in value]
+    return value
 
 
 def check_json_target(target: str | None) -> None:

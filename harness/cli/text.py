@@ -111,6 +111,8 @@ def ratios(*values: float) -> list[str]:
 
 def _decimals(value: float, spread: float) -> int:
     """Four digits of the value, or as many as the bounds of a narrow interval need to differ."""
+    if not (math.isfinite(value) and math.isfinite(spread)):
+        return 1
     for_value = 3 - math.floor(math.log10(abs(value))) if value else 3
     for_spread = 1 - math.floor(math.log10(spread)) if spread > 0 else 0
     return max(0, min(max(for_value, for_spread), 4))

@@ -1,0 +1,148 @@
+"""The terminal table: what it shows for each verdict, that it fits, and that nothing in it can paint the screen."""
+
+from __future__ import annotations
+
+import io
+import re
+
+import cli_fakes
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.console import Console
+
+from harness.build.diagnostics import Diagnostic
+from harness.cli.table import print_report
+from harness.report import BuildInfo, Correctness, ProblemInfo, Report, SubmissionInfo, Verdict, Warning_
+
+CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+HOSTILE = "\x1b[2J\x1b[1;32m\x1b]0;t\x07[bold green]ACCEPTED[/bold green] :rocket: [/]\r\x08\u202egnp \ud800\n" * 3
+
+
+def shown(report: Report, width: int = 80, encoding: str = "utf-8") -> str:
+    """The table as a terminal of that width and encoding gets it, without colours."""
+    stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding, errors="replace")
+    print_report(report, Console(file=stream, width=width, markup=False, emoji=False, highlight=False))
+    stream.flush()
+    return stream.buffer.getvalue().decode(encoding)  # type: ignore[attr-defined]
+
+
+def unframed(table: str) -> str:
+    """Its words, joined over line ends."""
+    return " ".join(line.strip("│╭╮╰╯─ ") for line in table.splitlines())
+
+
+EVERY = [cli_fakes.accepted(), cli_fakes.compile_error(), cli_fakes.wrong_answer(), cli_fakes.runtime_error()]
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+@pytest.mark.parametrize("report", EVERY, ids=lambda report: report.verdict)
+def test_it_fits_the_terminal(report, width):
+    assert {len(line) for line in shown(report, width).splitlines()} == {width}
+
+
+@pytest.mark.parametrize("report", EVERY, ids=lambda report: report.verdict)
+def test_the_verdict_comes_first_and_then_the_reason(report):
+    lines = [line.strip("│ ") for line in shown(report, 200).splitlines()]
+    assert lines[1].startswith(report.verdict.upper().replace("_", " "))
+    assert lines[2] == report.reason.message
+
+
+@pytest.mark.parametrize("report", EVERY, ids=lambda report: report.verdict)
+def test_an_ascii_terminal_gets_ascii(report):
+    assert shown(report, encoding="ascii").isascii()
+
+
+def test_an_accepted_submission_shows_its_figures():
+    words = unframed(shown(cli_fakes.accepted()))
+    for expected in (
+        "957.1 µs 95 % in 956.0 µs to 958.3 µs",
+        "140.213 ms",
+        "146.50x",
+        "200 samples",
+        "5 of 5 compared, weights transferred",
+        "build.spills",
+        "20 B spilled",
+        "--seed 73141592653589793238462643383279502884 --workload default --device cuda:0",
+    ):
+        assert expected in re.sub(r" +", " ", words)
+
+
+def test_a_compile_error_shows_place_message_and_hint():
+    words = unframed(shown(cli_fakes.compile_error(), 120))
+    assert 'cuda_sources:12: the parameter "D" has already been declared' in words
+    assert "call the size d_model" in words
+    assert "main.cpp:4:22: 's6_forward' was not declared in this scope" in words
+    assert "[bold]n[/bold]" in words
+
+
+def test_a_wrong_answer_shows_the_wrong_leaf_before_the_right_one():
+    words = unframed(shown(cli_fakes.wrong_answer()))
+    assert words.index("output[1] float32") < words.index("output[0] float32")
+    assert "1,234,567 elements (14.72 %) outside the tolerance" in words
+    assert "worst at [3, 100, 17], trial 2: got nan, expected 0.0921234567" in words
+
+
+def test_a_runtime_error_shows_the_traceback_and_what_was_printed():
+    words = unframed(shown(cli_fakes.runtime_error()))
+    assert 'File "s6_v2.py", line 61, in forward' in words
+    assert "limit_bytes 49152" in words
+    assert "printed warming up ACCEPTED [bold]1000x[/bold]" in re.sub(r" +", " ", words)
+
+
+def hostile_report(text: str) -> Report:
+    """A report in which the submission has written whatever it can write."""
+    return cli_fakes.report(
+        Verdict.RUNTIME_ERROR,
+        "forward.raised",
+        text,
+        {"traceback": text, "error": text.replace("\n", " "), text: [text, {text: 1.0}]},
+        problem=ProblemInfo(id=text, version="", workload=text),
+        submission=SubmissionInfo(path=text, name=text, sha256=""),
+        log=text,
+        warnings=[Warning_(code="a.b", message=text)],
+        correctness=Correctness(
+            trials=1,
+            trials_asked=1,
+            weights="none",
+            leaves=[cli_fakes.leaf(text, ok=False, worst_index=[0], worst_value=text, reading=text)],
+        ),
+        build=BuildInfo(
+            diagnostics=[Diagnostic(file=text, line=1, column=1, severity="error", message=text, hint=text)]
+        ),
+    )
+
+
+def test_nothing_a_submission_says_reaches_the_terminal_as_more_than_text():
+    table = shown(hostile_report(HOSTILE))
+    assert not any(CONTROL.search(line) for line in table.splitlines())
+    assert "[bold green]ACCEPTED[/bold green]" in table
+    assert ":rocket:" in table
+
+
+@settings(deadline=None)
+@given(st.text(st.characters(codec=None), max_size=300))
+def test_any_text_at_all_makes_a_table(text):
+    table = shown(hostile_report(text), 60)
+    assert not any(CONTROL.search(line) for line in table.split("\n"))
+
+
+def test_long_lists_are_cut_and_say_so():
+    many = cli_fakes.compile_error().build.diagnostics * 20
+    report = cli_fakes.report(
+        Verdict.COMPILE_ERROR,
+        "build.failed",
+        "Nothing compiles.",
+        {f"value_{index}": index for index in range(100)},
+        build=BuildInfo(diagnostics=many),
+        log="line\n" * 100_000,
+        correctness=Correctness(
+            trials=1, trials_asked=1, weights="none", leaves=[cli_fakes.leaf(f"output[{i}]") for i in range(100)]
+        ),
+    )
+    table = shown(report)
+    assert len(table.splitlines()) < 100
+    assert "more messages, in --json" in table
+    assert "more leaves, in --json" in table
+    assert "more in --json" in table
+    assert "lines not shown" in table
