@@ -270,8 +270,8 @@ class Report(_Model):
     """Version of the grader."""
     created_at: datetime
     """When the grading ended, UTC."""
-    mode: Literal["run", "check"] = "run"
-    """`run` grades whole; `check` leaves timing out."""
+    mode: Literal["run", "check", "compile"] = "run"
+    """`run` grades whole; `check` leaves timing out; `compile` only builds."""
     verdict: Verdict
     """The one word."""
     reason: Reason
@@ -292,8 +292,8 @@ class Report(_Model):
     """None when it was not reached or not asked for."""
     stages: list[Stage] = []
     """In the order in which they ran."""
-    seed: int | None = None
-    """Repeats this grading with --seed. Secret while a competition runs: whoever shows reports to solvers leaves it
+    seed: str | None = None
+    """A whole number, as text since it has up to 128 bits. Repeats this grading with --seed. Secret while a competition runs: whoever shows reports to solvers leaves it
     out."""
     log: str = ""
     """What the submission printed, capped. A claim, shown to people and never read by the grader."""

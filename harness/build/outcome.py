@@ -13,6 +13,7 @@ FailureCode = Literal[
     "build.failed",
     "build.flag_not_allowed",
     "build.bad_request",
+    "build.needs_cuda",
     "build.time_limit",
     "build.memory_limit",
     "build.output_limit",

@@ -5,12 +5,14 @@ What decided comes first: figures for an accepted submission, the places to look
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic import ValidationError
 from rich.text import Text
 
 from harness.cli import text
@@ -159,8 +161,19 @@ def build(info: BuildInfo) -> list[Row]:
     return rows
 
 
-def evidence(values: Mapping[str, Any]) -> list[Row]:
-    """Whatever the reason rests on: short values under their own names, texts of several lines as blocks."""
+def evidence(report: Report) -> list[Row]:
+    """What the reason rests on; a leaf, where it is one, unless it is among the leaves that are shown anyway."""
+    values = report.reason.evidence
+    if "path" in values and values.keys() <= LeafReport.model_fields.keys():
+        with contextlib.suppress(ValidationError):
+            leaf = LeafReport.model_validate(values)
+            shown = report.correctness.leaves if report.correctness is not None else []
+            return [] if any(other.path == leaf.path and not other.ok for other in shown) else _leaf(leaf)
+    return _values(values)
+
+
+def _values(values: Mapping[str, Any]) -> list[Row]:
+    """Short values under their own names, texts of several lines as blocks."""
     short = [f"{text.one_line(name, 40)} {_value(value)}" for name, value in values.items() if not _is_block(value)]
     more = [f"{len(short) - MAX_EVIDENCE} more in --json"] if len(short) > MAX_EVIDENCE else []
     rows = [row("evidence", "\n".join([*short[:MAX_EVIDENCE], *more]))] if short else []

@@ -60,7 +60,7 @@ def _sections(report: Report, ascii_only: bool) -> list[list[Row]]:
     errors = sections.diagnostics(report.build) if failed or _has_errors(report) else []
     figures = sections.timing(report.timing, ascii_only) if report.timing is not None else []
     return [
-        [*reason, *(sections.evidence(report.reason.evidence) if failed else [])],
+        [*reason, *(sections.evidence(report) if failed else [])],
         errors,
         sections.leaves(report) if failed else figures,
         figures if failed else sections.leaves(report),

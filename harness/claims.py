@@ -1,0 +1,104 @@
+"""What a worker may answer, checked: every message from the other side becomes one of these or a WireError."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
+
+from harness.wire import WireError
+
+
+class _Claim(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+Name = Annotated[str, StringConstraints(max_length=512)]
+Text = Annotated[str, StringConstraints(max_length=64 << 10)]
+Size = Annotated[int, Field(ge=0, lt=1 << 62)]
+Microseconds = Annotated[float, Field(ge=0, allow_inf_nan=False, lt=1e12)]
+
+
+class Hello(_Claim):
+    """The worker is up and has imported torch; the submission is not there yet."""
+
+    type: Literal["hello"]
+    protocol: int
+    torch: Name
+    python: Name
+
+
+class Build(_Claim):
+    """The submission wants an extension. What is in `request` is checked by whoever builds."""
+
+    type: Literal["build"]
+    request: dict[str, Any]
+
+
+class Done(_Claim):
+    """An order was carried out."""
+
+    type: Literal["done"]
+
+
+class StateEntry(_Claim):
+    """One entry of the submission's state_dict."""
+
+    key: Name
+    dtype: Name
+    shape: Annotated[list[Size], Field(max_length=64)]
+    strides: Annotated[list[Size], Field(max_length=64)] | None
+
+
+class Constructed(_Claim):
+    """The model is there, with this state."""
+
+    type: Literal["constructed"]
+    state: Annotated[list[StateEntry], Field(max_length=100_000)]
+
+
+class LeafClaim(_Claim):
+    """What a returned tensor says of itself."""
+
+    kind: Name
+    plain: bool
+    dtype: Name
+    shape: Annotated[list[Size], Field(max_length=64)]
+    device: Name
+
+
+class Returned(_Claim):
+    """A call came back."""
+
+    type: Literal["returned"]
+    value: dict[str, Any]
+    leaves: Annotated[list[LeafClaim], Field(max_length=10_000)]
+    elapsed_us: Microseconds | None
+    host_us: Microseconds | None
+
+
+class Failed(_Claim):
+    """The submission failed in an order."""
+
+    type: Literal["failed"]
+    category: Literal[
+        "exception", "exit", "signature", "no_entry", "cuda", "device_memory", "host_memory", "output"
+    ]
+    error: Name
+    message: Text
+    traceback: Text
+    evidence: Annotated[dict[Name, Name | int | float | bool], Field(max_length=20)]
+
+
+Claim = Hello | Build | Done | Constructed | Returned | Failed
+
+_ADAPTER: TypeAdapter[Claim] = TypeAdapter(Annotated[Claim, Field(discriminator="type")])
+
+
+def parse(message: dict[str, Any]) -> Claim:
+    """The claim that a message makes. Raises WireError for what is none."""
+    try:
+        return _ADAPTER.validate_python(message)
+    except (ValidationError, RecursionError) as error:
+        first = str(error).splitlines()[:3]
+        raise WireError(f"a message that is no answer: {' '.join(first)[:300]}") from error

@@ -1,0 +1,42 @@
+"""What the stages found out: the only thing that a verdict is made from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from harness.build.outcome import BuildOutcome
+from harness.compare import FormError
+from harness.report import LeafReport, Timing, Warning_
+from harness.submission import SubmissionError
+from harness.workers import WorkerFailure
+
+
+@dataclass
+class Evidence:
+    """Filled in the order of the stages; a stage that found a reason to stop leaves the rest as it is."""
+
+    mode: Literal["run", "check", "compile"] = "run"
+    """As in the report."""
+    internal: str | None = None
+    """A traceback of our own."""
+    invalid: SubmissionError | None = None
+    """The text is no submission."""
+    builds: list[BuildOutcome] = field(default_factory=list)
+    """Every extension that was asked for."""
+    failure: WorkerFailure | None = None
+    """How the submission's process failed."""
+    form: FormError | None = None
+    """The output has the wrong structure, type, dtype, shape or device."""
+    early: list[LeafReport] = field(default_factory=list)
+    """Outputs as they were on the caller's stream when the call returned, the worst over all trials."""
+    live: list[LeafReport] = field(default_factory=list)
+    """The same outputs after the last of the calls had returned."""
+    mutated: list[LeafReport] = field(default_factory=list)
+    """Inputs that were not the same after the call."""
+    timed: list[LeafReport] = field(default_factory=list)
+    """Outputs of timed calls."""
+    timing: Timing | None = None
+    """None when it was not reached."""
+    warnings: list[Warning_] = field(default_factory=list)
+    """What else was noticed."""

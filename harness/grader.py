@@ -1,0 +1,428 @@
+"""The way of a grading, readable top to bottom: load -> build -> check -> time -> audit -> judge.
+
+Each stage takes what the one before produced and adds to the evidence; only the judge decides. Three kinds of process
+take part: this one, which alone is believed; a worker for the submission and one for the reference, each sandboxed and
+used once; and the builder's compilers, sandboxed as well. Whatever ends a grading, an exception or Ctrl-C, the workers
+end with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import time
+import traceback
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+import psutil
+from pydantic import ValidationError
+
+from harness import sandbox as sandboxes
+from harness.build.cache import BuildCache
+from harness.build.outcome import BuildFailure, BuildOutcome
+from harness.build.request import ExtensionRequest
+from harness.build.service import BuildService
+from harness.checking import Checker
+from harness.clock.plan import Goal, Side
+from harness.clock.stage import TimeStage
+from harness.device import Device, DeviceError, open_device
+from harness.events import EventSink, Progress, StageEnded, StageStarted, ignore
+from harness.evidence import Evidence
+from harness.judge import judge
+from harness.locks import DeviceLock
+from harness.oracle import Oracle
+from harness.problem import Problem, ProblemError, Workload
+from harness.report import (
+    BuildInfo,
+    Correctness,
+    ExtensionInfo,
+    ProblemInfo,
+    Report,
+    Stage,
+    SubmissionInfo,
+    Warning_,
+)
+from harness.sandbox import PlainSandbox, Sandbox, SandboxError
+from harness.seeds import Seeds
+from harness.submission import Submission, SubmissionError
+from harness.transfer import TensorSpec
+from harness.workers import Worker, WorkerFailure
+
+Mode = Literal["run", "check", "compile"]
+Weights = Literal["transferred", "seeded", "none"]
+
+_FLUSH_OF_L2 = 4
+"""Written before each timed call, times the size of L2."""
+_FLUSH_MIN, _FLUSH_MAX = 32 << 20, 512 << 20
+_FLUSH_MAX_CPU = 64 << 20
+_MEMORY_SHARE = 0.8
+"""Of the memory that is free at the start, for a submission whose problem sets no limit."""
+
+
+class _Stop(Exception):  # noqa: N818 - not an error
+    """The evidence is complete enough: go to the judge."""
+
+
+def grade(
+    problem: Problem | str | Path,
+    submission: Submission | str | Path,
+    *,
+    device: str = "auto",
+    workload: str | None = None,
+    seed: int | None = None,
+    mode: Mode = "run",
+    sandbox: str | None = None,
+    arch: str | None = None,
+    on_event: EventSink = ignore,
+) -> Report:
+    """Grade one submission.
+
+    `mode` is run (check and time), check (no timing) or compile (only build, which needs no GPU; `arch` such as "9.0"
+    says for which one). `seed` repeats an earlier grading. Whatever the submission does ends in the report. Raises
+    ProblemError, DeviceError, SandboxError, and SubmissionError with the code submission.not_found, for wrong use.
+    """
+    problem = problem if isinstance(problem, Problem) else Problem.load(problem)
+    evidence = Evidence(mode=mode)
+    try:
+        loaded = submission if isinstance(submission, Submission) else Submission.load(submission)
+        info = SubmissionInfo(path=None if loaded.path is None else str(loaded.path), name=loaded.name, sha256=loaded.sha256)
+    except SubmissionError as error:
+        if error.code == "submission.not_found" or isinstance(submission, Submission):
+            raise
+        evidence.invalid = error
+        loaded, info = None, _info_of_unreadable(Path(submission))
+    # A compile needs no device: what stands in for one is the CPU, with the architecture that was asked for.
+    chosen = open_device("cpu" if mode == "compile" else device)
+    load = problem.workload(workload, chosen.kind)
+    grading = _Grading(
+        problem=problem,
+        workload=load,
+        submission=loaded,
+        info=info,
+        device=chosen,
+        arch=arch or chosen.arch,
+        sandbox=sandboxes.by_name(sandbox) if sandbox else sandboxes.default(),
+        seeds=Seeds(seed),
+        evidence=evidence,
+        on_event=on_event,
+    )
+    return grading.run()
+
+
+class _Grading:
+    """One grading under way."""
+
+    def __init__(
+        self,
+        *,
+        problem: Problem,
+        workload: Workload,
+        submission: Submission | None,
+        info: SubmissionInfo,
+        device: Device,
+        arch: str | None,
+        sandbox: Sandbox,
+        seeds: Seeds,
+        evidence: Evidence,
+        on_event: EventSink,
+    ) -> None:
+        self.problem, self.workload, self.submission, self.info = problem, workload, submission, info
+        self.device, self.arch, self.sandbox = device, arch, sandbox
+        self.seeds, self.evidence, self.on_event = seeds, evidence, on_event
+        self.limits = problem.spec.limits
+        self.stages: list[Stage] = []
+        self.weights: Weights = "none"
+        self.trials = self.verified = 0
+        self.log = ""
+        self.builder = BuildService(sandbox, cache=BuildCache())
+        self.lock = DeviceLock(device.uuid or device.kind, self._on_lock_wait)
+        self._stage_name = "load"
+
+    def run(self) -> Report:
+        """From the first stage to the report."""
+        with contextlib.suppress(_Stop), contextlib.ExitStack() as stack:
+            try:
+                if self.submission is not None:
+                    self._stages(self.submission, stack)
+            except WorkerFailure as failure:
+                self.evidence.failure = failure
+            except (ProblemError, SandboxError, DeviceError, _Stop):
+                raise
+            except Exception:  # noqa: BLE001 - ours, whatever it is, and never blamed on the submission
+                self.evidence.internal = traceback.format_exc()
+        return self._report()
+
+    def _stages(self, submission: Submission, stack: contextlib.ExitStack) -> None:
+        with self._stage("load"):
+            # Both start before anything else: importing torch is most of their time, and they do it side by side.
+            candidate = self._start_worker(stack)
+            reference = self._start_worker(stack) if self.evidence.mode == "run" else None
+            stack.callback(self._keep_log, candidate)
+            oracle = Oracle(self.problem, self.workload, candidate.torch_device)
+        with self._stage("build"):
+            candidate.wait_ready()
+            candidate.import_source(submission.source, _file_name(submission), "ModelNew", self.limits.import_s)
+        if self.evidence.mode == "compile":
+            self._compile_rest(candidate, oracle)
+            return
+        with self.lock.held():
+            with self._stage("check"):
+                self._construct(candidate, oracle)
+                checker = Checker(
+                    candidate,
+                    oracle,
+                    self.seeds,
+                    self.evidence,
+                    call_limit_s=self.limits.call_s,
+                    in_place=self.problem.spec.policy.in_place,
+                )
+                try:
+                    checker.run(self.workload.trials, self._on_trial)
+                finally:
+                    self.trials = checker.trials
+            if reference is not None and self._right_so_far():
+                with self._stage("time"):
+                    self._time(candidate, reference, oracle)
+
+    def _compile_rest(self, candidate: Worker, oracle: Oracle) -> None:
+        """Extensions that are built in the constructor; without a device, a failure there says nothing."""
+        if self.evidence.builds:
+            return
+        with contextlib.suppress(WorkerFailure):
+            candidate.open_device()
+            candidate.construct(oracle.init_inputs(0), 0, self.limits.construct_s)
+
+    def _construct(self, candidate: Worker, oracle: Oracle) -> None:
+        """Both models from one seed, then the reference's parameters for the candidate, then the secret seeds."""
+        candidate.open_device()
+        seed = self.seeds.parameters()
+        arguments = oracle.init_inputs(seed)
+        oracle.construct(arguments, seed)
+        theirs = candidate.construct(arguments, seed, self.limits.construct_s)
+        ours = oracle.state_specs()
+        if not ours:
+            self.weights = "none"
+        elif _same_form(theirs, ours):
+            candidate.load_state(oracle.state(), self.limits.construct_s)
+            self.weights = "transferred"
+        else:
+            self.weights = "seeded"
+            self.evidence.warnings.append(_weights_warning(theirs, ours))
+        self.seeds.draw()
+
+    def _time(self, candidate: Worker, reference: Worker, oracle: Oracle) -> None:
+        try:
+            reference.wait_ready()
+            reference.open_device()
+            reference.import_source(self.problem.reference_source, "reference.py", "Model", self.limits.import_s)
+            seed = self.seeds.parameters()
+            reference.construct(oracle.init_inputs(seed), seed, self.limits.construct_s)
+            reference.load_state(oracle.state(), self.limits.construct_s)
+        except WorkerFailure as failure:
+            raise ProblemError(f"The reference of {self.problem.id} can't be run for timing: {failure}.") from failure
+        workers: dict[Side, Worker] = {"candidate": candidate, "reference": reference}
+        stage = TimeStage(workers, oracle, self.seeds, self.evidence, call_limit_s=self.limits.call_s)
+        budget = min(self.limits.time_s, Goal.budget_s)
+        try:
+            stage.run(Goal(budget_s=budget), lambda block: self._progress("time", f"block {block + 1}"))
+        finally:
+            self.verified = stage.verified
+
+    def _right_so_far(self) -> bool:
+        evidence = self.evidence
+        leaves = [*evidence.early, *evidence.live, *evidence.mutated]
+        return evidence.form is None and all(leaf.ok for leaf in leaves)
+
+    def _start_worker(self, stack: contextlib.ExitStack) -> Worker:
+        spare = psutil.virtual_memory().available * _MEMORY_SHARE
+        limit = self.limits.memory_gb
+        worker = Worker(
+            self.sandbox,
+            self.device,
+            memory_bytes=int(spare if limit is None else min(spare, limit * 1e9)),
+            flush_bytes=_flush_bytes(self.device),
+            on_build=self._build,
+        )
+        return stack.enter_context(worker)
+
+    def _build(self, claim: dict[str, Any]) -> BuildOutcome:
+        """Answer a build request of the submission's. The device is lent to others meanwhile."""
+        try:
+            request = ExtensionRequest.model_validate(claim)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            text = f"The extension can't be built: {'.'.join(map(str, first['loc'])) or 'request'}: {first['msg']}."
+            outcome = _refuse("build.bad_request", text)
+        else:
+            if self.device.kind == "cpu" and self.evidence.mode != "compile" and _wants_cuda(request):
+                outcome = _refuse(
+                    "build.needs_cuda",
+                    f"The extension {request.name!r} has CUDA sources, and this grading runs on the CPU: grade it on a "
+                    "machine with a GPU, or look at its compile errors with `harness compile`.",
+                )
+            else:
+                self._progress(self._stage_name, f"compiling {request.name}")
+                with self.lock.paused():
+                    outcome = self.builder.build(
+                        request, arch=(self.arch,) if self.arch else (), device=self.device.kind
+                    )
+        self.evidence.builds.append(outcome)
+        return outcome
+
+    def _keep_log(self, worker: Worker) -> None:
+        worker.close()
+        self.log = worker.log
+
+    @contextlib.contextmanager
+    def _stage(self, name: str) -> Iterator[None]:
+        self._stage_name = name
+        self.on_event(StageStarted(name))
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            seconds = time.monotonic() - began
+            self.stages.append(Stage(name=name, seconds=round(seconds, 4)))
+            self.on_event(StageEnded(name, seconds))
+
+    def _progress(self, stage: str, message: str, done: int | None = None, total: int | None = None) -> None:
+        self.on_event(Progress(stage, message, done, total))
+
+    def _on_trial(self, trial: int) -> None:
+        total = self.workload.trials
+        self._progress("check", f"trial {trial + 1} of {total}", trial, total)
+
+    def _on_lock_wait(self) -> None:
+        self._progress(self._stage_name, f"waiting for {self.device.torch_name}: another grading has it")
+
+    def _report(self) -> Report:
+        evidence = self.evidence
+        with self._stage("judge"):
+            judgement = judge(evidence)
+        if isinstance(self.sandbox, PlainSandbox):
+            evidence.warnings.append(_NO_SANDBOX)
+        number = self.seeds.number
+        return Report(
+            harness_version=importlib.metadata.version("kernel-harness"),
+            created_at=datetime.now(UTC),
+            mode=evidence.mode,
+            verdict=judgement.verdict,
+            reason=judgement.reason,
+            warnings=evidence.warnings,
+            problem=ProblemInfo(
+                id=self.problem.id,
+                version=self.problem.version,
+                workload=self.workload.name,
+                args=dict(self.workload.args),
+            ),
+            submission=self.info,
+            device=self.device.info,
+            build=_build_info(evidence.builds),
+            correctness=self._correctness(),
+            timing=evidence.timing,
+            stages=self.stages,
+            seed=None if number is None else str(number),
+            log=self.log,
+        )
+
+    def _correctness(self) -> Correctness | None:
+        leaves = self.evidence.early
+        if not leaves:
+            return None
+        return Correctness(
+            trials=self.trials,
+            trials_asked=self.workload.trials,
+            weights=self.weights,
+            leaves=leaves,
+            timed_calls_verified=self.verified,
+        )
+
+
+_NO_SANDBOX = Warning_(
+    code="sandbox.none",
+    message="The submission ran without a sandbox and could see and change what you can. Grade only your own this way; "
+    "`harness device` and docs/trust.md say how to get bubblewrap.",
+)
+
+
+def _info_of_unreadable(path: Path) -> SubmissionInfo:
+    import hashlib
+
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while piece := file.read(1 << 20):
+            digest.update(piece)
+    return SubmissionInfo(path=str(path), name=path.name, sha256=digest.hexdigest())
+
+
+def _file_name(submission: Submission) -> str:
+    stem = Path(submission.name).stem
+    return f"{stem}.py" if stem.isidentifier() else "submission.py"
+
+
+def _flush_bytes(device: Device) -> int:
+    wanted = _FLUSH_OF_L2 * (device.info.l2_bytes or 0)
+    return max(_FLUSH_MIN, min(wanted, _FLUSH_MAX if device.kind == "cuda" else _FLUSH_MAX_CPU))
+
+
+def _same_form(theirs: dict[str, TensorSpec], ours: dict[str, TensorSpec]) -> bool:
+    def form(specs: dict[str, TensorSpec]) -> dict[str, tuple[str, tuple[int, ...]]]:
+        return {key: (spec.dtype, spec.shape) for key, spec in specs.items()}
+
+    return form(theirs) == form(ours)
+
+
+def _weights_warning(theirs: dict[str, TensorSpec], ours: dict[str, TensorSpec]) -> Warning_:
+    missing, extra = sorted(ours.keys() - theirs.keys()), sorted(theirs.keys() - ours.keys())
+    differing = sorted(key for key in ours.keys() & theirs.keys() if ours[key].shape != theirs[key].shape)
+    return Warning_(
+        code="weights.seeded",
+        message="ModelNew's parameters have other names or shapes than the reference's, so they were not copied over: "
+        "both models were constructed from the same seed. They are equal only if ModelNew draws its parameters as the "
+        "reference does.",
+        evidence={"missing": missing[:20], "extra": extra[:20], "other_shape": differing[:20]},
+    )
+
+
+def _wants_cuda(request: ExtensionRequest) -> bool:
+    if request.with_cuda is not None:
+        return request.with_cuda
+    return bool(request.cuda_sources) or any(file.name.endswith((".cu", ".cuh")) for file in request.sources)
+
+
+def _refuse(code: Literal["build.bad_request", "build.needs_cuda"], message: str) -> BuildOutcome:
+    return BuildOutcome(
+        ok=False,
+        library=None,
+        module_name="",
+        key="",
+        cached=False,
+        seconds=0.0,
+        recipe="none",
+        diagnostics=[],
+        log="",
+        kernels=[],
+        failure=BuildFailure(code, message),
+    )
+
+
+def _build_info(builds: list[BuildOutcome]) -> BuildInfo:
+    return BuildInfo(
+        seconds=round(sum(build.seconds for build in builds), 4),
+        cached=bool(builds) and all(build.cached for build in builds),
+        extensions=[
+            ExtensionInfo(
+                name=build.module_name,
+                key=build.key,
+                cached=build.cached,
+                seconds=round(build.seconds, 4),
+                recipe=build.recipe,
+            )
+            for build in builds
+        ],
+        diagnostics=[diagnostic for build in builds for diagnostic in build.diagnostics],
+        kernels=[kernel for build in builds for kernel in build.kernels],
+    )

@@ -1,0 +1,108 @@
+"""The trusted side's own model: parameters, inputs and expected outputs, made here and nowhere else."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy
+import torch
+
+from harness.compare import Expected, Unusable
+from harness.problem import Problem, ProblemError, Workload
+from harness.transfer import TensorSpec
+from harness.tree import TreeError, put_together, take_apart
+
+
+class Oracle:
+    """The reference model of one workload on one device."""
+
+    def __init__(self, problem: Problem, workload: Workload, device: torch.device) -> None:
+        self._problem = problem
+        self._device = device
+        self._module = problem.module(workload)
+        self._model: Any = None
+        self._initial_buffers: dict[str, torch.Tensor] = {}
+        self.buffers_move = False
+        """Whether a call of the reference changes its buffers, as BatchNorm in training mode does."""
+
+    def init_inputs(self, seed: int) -> list[Any]:
+        """The constructor's arguments, on the CPU."""
+        with _seeded(seed, self._device):
+            return self._passable(self._module.get_init_inputs(), torch.device("cpu"), "get_init_inputs")
+
+    def construct(self, arguments: Sequence[Any], seed: int) -> None:
+        """Build the reference model on the CPU from a seed and move it to the device."""
+        with _seeded(seed, self._device), self._module.blaming("Model(...)"):
+            model = self._module.Model(*arguments)
+            self._model = model.to(self._device) if isinstance(model, torch.nn.Module) else model
+        self._initial_buffers = {name: buffer.clone() for name, buffer in self._buffers()}
+
+    def state(self) -> dict[str, torch.Tensor]:
+        """The model's parameters and buffers by name, on the device."""
+        if not isinstance(self._model, torch.nn.Module):
+            return {}
+        return {key: value for key, value in self._model.state_dict().items() if isinstance(value, torch.Tensor)}
+
+    def state_specs(self) -> dict[str, TensorSpec]:
+        """What room the state takes."""
+        return {key: TensorSpec.of(value) for key, value in self.state().items()}
+
+    def inputs(self, seed: int) -> list[Any]:
+        """Fresh arguments of one call, made on the device."""
+        with _seeded(seed, self._device), torch.device(self._device):
+            made = self._module.get_inputs()
+        return self._passable(made, self._device, "get_inputs")
+
+    def expected(self, inputs_seed: int, call_seed: int, *, restore_buffers: bool = False) -> Expected:
+        """What the reference returns for the inputs of a seed. Makes the inputs itself: the reference may change them."""
+        if restore_buffers:
+            for name, buffer in self._buffers():
+                buffer.copy_(self._initial_buffers[name])
+        before = [(buffer, buffer._version) for _, buffer in self._buffers()]
+        inputs = self.inputs(inputs_seed)
+        with _seeded(call_seed, self._device), torch.no_grad(), self._module.blaming("Model.forward"):
+            returned = self._model(*inputs)
+        self.buffers_move |= any(buffer._version != version for buffer, version in before)
+        try:
+            return Expected.of(returned, self._problem.spec.tolerance)
+        except (Unusable, TreeError) as error:
+            raise ProblemError(f"The reference of {self._problem.id} can't be graded against: {error}.") from error
+
+    def reference_source(self) -> str:
+        """The text of reference.py, for the process in which it is timed."""
+        return self._problem.reference_source
+
+    def _buffers(self) -> list[tuple[str, torch.Tensor]]:
+        return list(self._model.named_buffers()) if isinstance(self._model, torch.nn.Module) else []
+
+    def _passable(self, values: Sequence[Any], device: torch.device, source: str) -> list[Any]:
+        """The values with every tensor plain, detached and on the device. Raises ProblemError for what can't travel."""
+        try:
+            skeleton, leaves = take_apart(list(values))
+            moved = [leaf.detach().to(device) for leaf in leaves]
+            passed: list[Any] = put_together(skeleton, moved)
+        except TreeError as error:
+            raise ProblemError(
+                f"What {source} of {self._problem.id} returns can't be handed to a submission: {error}. "
+                "Use tensors, numbers, strings, None, and lists, tuples and dicts of these."
+            ) from error
+        return passed
+
+
+@contextlib.contextmanager
+def _seeded(seed: int, device: torch.device) -> Iterator[None]:
+    """Every generator that an author may use, set from a seed, and put back afterwards."""
+    python, arrays = random.getstate(), numpy.random.get_state()
+    devices = [device.index or 0] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices=devices):
+        torch.manual_seed(seed)
+        random.seed(seed)
+        numpy.random.seed(seed % (1 << 32))
+        try:
+            yield
+        finally:
+            random.setstate(python)
+            numpy.random.set_state(arrays)

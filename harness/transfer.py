@@ -1,0 +1,189 @@
+"""Tensor bytes between two processes, through a window of shared host memory.
+
+    tensors   [a ........][b ..][c ......]        one byte stream, each tensor at a multiple of ALIGN
+    window    [ half 0      ][ half 1      ]      one half is filled while the other is emptied
+
+The window is an anonymous file whose size is sealed, so that neither side can pull it away under the other. What is in
+it can change at any time: a side first copies to memory of its own and then looks. On a CUDA machine it is registered
+with the driver, since copies from and to unregistered memory are many times slower. Used on both sides of the wire.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import math
+import mmap
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+ALIGN = 256
+HALF_MAX = 64 << 20
+"""Bytes of one half of the window at most: large enough that a round trip per half costs nothing."""
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """What is needed to make room for a tensor."""
+
+    dtype: str
+    """As in `float32`."""
+    shape: tuple[int, ...]
+    """Sizes."""
+    strides: tuple[int, ...] | None = None
+    """Strides in elements where the tensor is dense in another order than the usual, else None."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that its elements take."""
+        return math.prod(self.shape) * dtype_of(self.dtype).itemsize
+
+    @classmethod
+    def of(cls, tensor: torch.Tensor) -> TensorSpec:
+        """The spec of a tensor. Strides are kept only where they can be kept: without gaps and overlaps."""
+        strides = None
+        if not tensor.is_contiguous() and is_dense(tensor):
+            strides = tuple(tensor.stride())
+        return cls(str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape), strides)
+
+    def empty(self, device: torch.device | str) -> torch.Tensor:
+        """An uninitialised tensor of this spec."""
+        if self.strides is not None:
+            return torch.empty_strided(self.shape, self.strides, dtype=dtype_of(self.dtype), device=device)
+        return torch.empty(self.shape, dtype=dtype_of(self.dtype), device=device)
+
+    def to_json(self) -> dict[str, Any]:
+        """As it travels."""
+        return {"dtype": self.dtype, "shape": list(self.shape), "strides": self.strides and list(self.strides)}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> TensorSpec:
+        """The other way."""
+        return cls(data["dtype"], tuple(data["shape"]), tuple(data["strides"]) if data["strides"] else None)
+
+
+def dtype_of(name: str) -> torch.dtype:
+    """The dtype called `name`. Raises ValueError for anything else."""
+    found = getattr(torch, name, None)
+    if not isinstance(found, torch.dtype):
+        raise ValueError(f"{name!r} is no dtype")
+    return found
+
+
+def is_dense(tensor: torch.Tensor) -> bool:
+    """Whether the elements fill their memory without gaps and overlaps, in whatever order of dimensions."""
+    expected = 1
+    for stride, size in sorted((stride, size) for stride, size in zip(tensor.stride(), tensor.shape, strict=True)):
+        if size == 1:
+            continue
+        if stride != expected:
+            return False
+        expected *= size
+    return True
+
+
+def flat_bytes(tensor: torch.Tensor, *, in_storage_order: bool = False) -> torch.Tensor:
+    """The tensor's elements as bytes, one dimension: in the order of its indices, or as they lie in memory.
+
+    A view where the memory allows it, a copy elsewhere. A conjugate or negative view is resolved first.
+    """
+    tensor = tensor.detach().resolve_conj().resolve_neg()
+    if in_storage_order and is_dense(tensor):
+        tensor = tensor.as_strided((tensor.numel(),), (1,))
+    return tensor.contiguous().reshape(-1).view(torch.uint8)
+
+
+class ByteStream:
+    """Several flat byte tensors seen as one stream, each at a multiple of ALIGN."""
+
+    def __init__(self, pieces: Sequence[torch.Tensor]) -> None:
+        self.pieces = list(pieces)
+        self.offsets, self.size = offsets([piece.numel() for piece in pieces])
+
+    def to_window(self, low: int, high: int, window: torch.Tensor) -> None:
+        """Copy the bytes from `low` to `high` of the stream to the window's start, and wait for it."""
+        for index, start, end in self.within(low, high):
+            at = self.offsets[index] + start - low
+            window[at : at + end - start].copy_(self.pieces[index][start:end], non_blocking=True)
+        self._wait()
+
+    def from_window(self, low: int, high: int, window: torch.Tensor) -> None:
+        """The other way."""
+        for index, start, end in self.within(low, high):
+            at = self.offsets[index] + start - low
+            self.pieces[index][start:end].copy_(window[at : at + end - start], non_blocking=True)
+        self._wait()
+
+    def within(self, low: int, high: int) -> Iterator[tuple[int, int, int]]:
+        """The parts of pieces that lie between `low` and `high`: piece number, first byte, byte after the last."""
+        for index, (offset, piece) in enumerate(zip(self.offsets, self.pieces, strict=True)):
+            start, end = max(low, offset) - offset, min(high, offset + piece.numel()) - offset
+            if start < end:
+                yield index, start, end
+
+    def _wait(self) -> None:
+        for piece in self.pieces:
+            if piece.is_cuda:
+                torch.cuda.current_stream(piece.device).synchronize()
+                return
+
+
+def offsets(sizes: Sequence[int]) -> tuple[list[int], int]:
+    """Where pieces of these sizes (bytes) begin in a stream, and how long the stream is."""
+    found, at = [], 0
+    for size in sizes:
+        found.append(at)
+        at += -(-size // ALIGN) * ALIGN
+    return found, at
+
+
+class Window:
+    """The shared memory between two processes: two halves of `half` bytes each."""
+
+    def __init__(self, fd: int, size: int, *, register: bool) -> None:
+        self.fd, self.size, self.half = fd, size, size // 2
+        self._map = mmap.mmap(fd, size)
+        self.memory = torch.frombuffer(self._map, dtype=torch.uint8)
+        self._registered = False
+        if register:
+            # Failing is no error: the copies are then slower and just as right.
+            result = torch.cuda.cudart().cudaHostRegister(self.memory.data_ptr(), size, 0)
+            self._registered = int(result) == 0
+
+    @classmethod
+    def create(cls, stream_bytes: int, *, register: bool) -> Window:
+        """A window that suits streams of up to `stream_bytes`; longer ones take more turns."""
+        half = min(HALF_MAX, max(ALIGN, -(-stream_bytes // ALIGN) * ALIGN))
+        half = -(-half // mmap.PAGESIZE) * mmap.PAGESIZE
+        fd = os.memfd_create("harness-window", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        try:
+            os.ftruncate(fd, 2 * half)
+            fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
+            return cls(fd, 2 * half, register=register)
+        except BaseException:
+            os.close(fd)
+            raise
+
+    def halves(self, stream_size: int) -> Iterator[tuple[int, int, int]]:
+        """The turns that a stream takes: which half, first byte, byte after the last."""
+        for turn, low in enumerate(range(0, stream_size, self.half)):
+            yield turn % 2, low, min(stream_size, low + self.half)
+
+    def view(self, half: int) -> torch.Tensor:
+        """One half's bytes."""
+        return self.memory[half * self.half : (half + 1) * self.half]
+
+    def close(self) -> None:
+        """Give the memory back."""
+        if self._registered:
+            with contextlib.suppress(RuntimeError):
+                torch.cuda.cudart().cudaHostUnregister(self.memory.data_ptr())
+        del self.memory
+        with contextlib.suppress(BufferError):
+            self._map.close()
+        with contextlib.suppress(OSError):
+            os.close(self.fd)

@@ -1,0 +1,172 @@
+"""torch.utils.cpp_extension.load_inline and load, with the compiling done elsewhere.
+
+The arguments go to the grader, which has the sources built in a sandbox of their own and hands back the finished
+library as a descriptor; here it is only loaded. What a submission sees is what torch would have given it: the module,
+or a RuntimeError with the compiler's words.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import os
+import re
+import sys
+from importlib.machinery import ExtensionFileLoader
+from pathlib import Path
+from typing import Any
+
+from harness.wire import Channel
+
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
+_HEADER_SUFFIXES = {".h", ".hpp", ".hh", ".cuh", ".inl", ".inc", ".hxx", ".ipp", ".tcc"}
+_HEADERS_MAX = 500
+
+
+def install(channel: Channel) -> None:
+    """Put our load_inline and load where submissions look for torch's."""
+    import torch.utils.cpp_extension as extension
+
+    asker = _Asker(channel)
+    plain_inline, plain_load = extension.load_inline, extension.load
+
+    def load_inline(*args: Any, **kwargs: Any) -> Any:
+        given = _bind(plain_inline, args, kwargs)
+        if given.get("sycl_sources"):
+            raise RuntimeError("SYCL sources can't be built here")
+        request = {
+            "cpp_sources": _strings(given.get("cpp_sources")),
+            "cuda_sources": _strings(given.get("cuda_sources")),
+            "functions": _functions(given.get("functions")),
+            "with_pytorch_error_handling": given.get("with_pytorch_error_handling", True),
+            "no_implicit_headers": given.get("no_implicit_headers", False),
+        }
+        return asker.build("load_inline", given, request)
+
+    def load(*args: Any, **kwargs: Any) -> Any:
+        given = _bind(plain_load, args, kwargs)
+        request, include_paths = _collect(_strings(given.get("sources")), _strings(given.get("extra_include_paths")))
+        return asker.build("load", {**given, "extra_include_paths": include_paths}, request)
+
+    load_inline.__doc__, load.__doc__ = plain_inline.__doc__, plain_load.__doc__
+    extension.load_inline, extension.load = load_inline, load
+
+
+class _Asker:
+    """Sends requests and loads what comes back."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._versions: dict[str, list[str]] = {}
+        self._modules: dict[tuple[str, str], Any] = {}
+
+    def build(self, kind: str, given: dict[str, Any], request: dict[str, Any]) -> Any:
+        name = str(given["name"])
+        request |= {
+            "kind": kind,
+            "name": name,
+            "extra_cflags": _strings(given.get("extra_cflags")),
+            "extra_cuda_cflags": _strings(given.get("extra_cuda_cflags")),
+            "extra_ldflags": _strings(given.get("extra_ldflags")),
+            "extra_include_paths": _strings(given.get("extra_include_paths")),
+            "with_cuda": given.get("with_cuda"),
+            "is_python_module": given.get("is_python_module", True),
+            "verbose": bool(given.get("verbose", False)),
+        }
+        if arch_list := os.environ.get("TORCH_CUDA_ARCH_LIST"):
+            request["cuda_arch_list"] = arch_list
+        self._channel.send({"type": "build", "request": request})
+        answer = self._channel.receive(take_fds=True)
+        descriptors = self._channel.take_descriptors()
+        if answer["type"] != "built":
+            raise RuntimeError(f"Error building extension '{name}': {answer.get('message', '')}")
+        return self._load(descriptors[0], answer["module_name"], answer["key"], bool(request["is_python_module"]), given)
+
+    def _load(self, fd: int, module_name: str, key: str, is_python_module: bool, given: dict[str, Any]) -> Any:
+        if (module_name, key) in self._modules:
+            os.close(fd)
+            return self._modules[module_name, key]
+        # The descriptor stays open: it is the library's only name in here.
+        path = f"/proc/self/fd/{fd}"
+        if not is_python_module:
+            import torch
+
+            if given.get("is_standalone"):
+                raise RuntimeError("standalone executables can't be built here")
+            torch.ops.load_library(path)
+            module: Any = path
+        else:
+            loader = ExtensionFileLoader(module_name, path)
+            spec = importlib.util.spec_from_file_location(module_name, path, loader=loader)
+            assert spec is not None
+            module = importlib.util.module_from_spec(spec)
+            loader.exec_module(module)
+            sys.modules.setdefault(module_name, module)
+        self._modules[module_name, key] = module
+        return module
+
+
+def _bind(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    bound = inspect.signature(function).bind(*args, **kwargs)
+    bound.apply_defaults()
+    return dict(bound.arguments)
+
+
+def _strings(value: Any) -> list[str]:
+    if value is None:
+        return []
+    if isinstance(value, str | os.PathLike):
+        return [os.fspath(value)]
+    return [os.fspath(item) for item in value]
+
+
+def _functions(value: Any) -> dict[str, str] | None:
+    if value is None:
+        return None
+    if isinstance(value, str):
+        value = [value]
+    if isinstance(value, dict):
+        return {str(name): str(text) for name, text in value.items()}
+    return {str(name): str(name) for name in value}
+
+
+def _collect(sources: list[str], include_paths: list[str]) -> tuple[dict[str, Any], list[str]]:
+    """Source files and the headers beside them, named relative to the folder that holds them all."""
+    files = [Path(source).resolve() for source in sources]
+    own_paths: list[Path] = []
+    foreign_paths: list[Path] = []
+    for path in include_paths:
+        folder = Path(path).resolve()
+        # The toolkit's and torch's own folders are named, not sent.
+        (foreign_paths if str(folder).startswith(("/usr", sys.prefix)) else own_paths).append(folder)
+    headers = sorted(
+        {
+            header
+            for folder in {*(file.parent for file in files), *own_paths}
+            for header in (folder.rglob("*") if folder in own_paths else folder.glob("*"))
+            if header.suffix in _HEADER_SUFFIXES and header.is_file()
+        }
+        | set(_included(files))
+    )[:_HEADERS_MAX]
+    root = Path(os.path.commonpath([str(file.parent) for file in [*files, *headers]] + [str(path) for path in own_paths]))
+
+    def packed(file: Path) -> dict[str, str]:
+        return {"name": file.relative_to(root).as_posix(), "text": file.read_text(encoding="utf-8")}
+
+    request = {"sources": [packed(file) for file in files], "headers": [packed(file) for file in headers]}
+    relative = [path.relative_to(root).as_posix() for path in own_paths if path != root]
+    return request, [*relative, *map(str, foreign_paths)]
+
+
+def _included(files: list[Path]) -> list[Path]:
+    """Files that are included by a quoted name, whatever their suffix, and what those include."""
+    found: list[Path] = []
+    waiting = list(files)
+    while waiting and len(found) < _HEADERS_MAX:
+        file = waiting.pop()
+        for name in _INCLUDE.findall(file.read_text(encoding="utf-8", errors="replace")):
+            header = (file.parent / name).resolve()
+            if header.is_file() and header not in found and header not in files:
+                found.append(header)
+                waiting.append(header)
+    return found

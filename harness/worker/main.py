@@ -1,0 +1,65 @@
+"""The worker's loop: take an order, carry it out with the submission, answer.
+
+    import -> construct -> load_state -> (put -> call -> get -> drop)* -> exit
+
+Once a submission is imported this process belongs to it, this file included. So an answer given here is a claim, and
+the grader treats it as one; what this file owes is to be honest and exact for submissions that are.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from harness.wire import PROTOCOL, Channel, WireError
+
+
+def main(fd: int) -> None:
+    """Serve the grader on the descriptor `fd` until it says `exit` or is gone."""
+    channel = Channel(socket.socket(fileno=fd))
+    import torch
+
+    from harness.worker.extensions import install
+    from harness.worker.failure import Failure, describe_failure
+    from harness.worker.runner import Runner
+
+    install(channel)
+    runner = Runner(channel)
+    orders: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+        "open": runner.open_device,
+        "import": runner.import_submission,
+        "construct": runner.construct,
+        "window": runner.take_window,
+        "put": runner.put,
+        "fill": runner.fill,
+        "load_state": runner.load_state,
+        "call": runner.call,
+        "get": runner.get,
+        "drain": runner.drain,
+        "drop": runner.drop,
+    }
+    channel.send({"type": "hello", "protocol": PROTOCOL, "torch": torch.__version__, "python": sys.version.split()[0]})
+    while True:
+        try:
+            order = channel.receive(take_fds=True)
+        except WireError:
+            return
+        if order["type"] == "exit":
+            # Without clean-up: exit hooks and destructors are the submission's, and nobody waits for their opinion.
+            os._exit(0)
+        try:
+            answer = orders[order["type"]](order)
+        except Failure as failure:
+            answer = failure.to_json()
+        except BaseException as error:  # noqa: BLE001 - whatever the submission raises is an answer too
+            answer = describe_failure(error)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        channel.send(answer)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

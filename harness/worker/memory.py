@@ -1,0 +1,106 @@
+"""Memory that a result may land in is filled with what no right result holds, and errors are found by their call."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import re
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from harness.worker.failure import Failure
+
+_M_PERTURB = -6
+
+
+class CpuMemory:
+    """The C library's allocator, told to fill what it hands out."""
+
+    def __init__(self) -> None:
+        self._libc = ctypes.CDLL(None)
+
+    def poison(self, sizes: list[int]) -> None:
+        """Fill allocations with 0x7f bytes from here on (3.4e38 as a float); with no sizes, stop doing so.
+
+        glibc fills with the complement of the value given, and a complement of 0xff, which would be NaN, means "off".
+        """
+        with contextlib.suppress(AttributeError):
+            self._libc.mallopt(_M_PERTURB, 0x80 if sizes else 0)
+
+    def settle(self) -> None:
+        """Nothing is pending on a CPU."""
+
+    def check_errors(self, where: str) -> None:
+        """Nothing is pending on a CPU."""
+
+
+class CudaMemory:
+    """torch's caching allocator, and the CUDA runtime's error state."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._runtime = _loaded_runtime()
+
+    def poison(self, sizes: list[int]) -> None:
+        """Fill with 0xff bytes (NaN as a float) blocks of these sizes, and every block that the allocator holds free."""
+        if not sizes:
+            return
+        # Twice each: a submission may take a workspace of the output's size before the output itself.
+        blocks = [torch.empty(size, dtype=torch.uint8, device=self._device) for size in sizes for _ in range(2) if size]
+        for block in blocks:
+            block.fill_(0xFF)
+        del blocks
+        torch.cuda.synchronize(self._device)
+        if self._runtime is None:
+            return
+        for segment in torch.cuda.memory_snapshot():
+            if segment["device"] != (self._device.index or 0):
+                continue
+            address = segment["address"]
+            for block in segment["blocks"]:
+                if block["state"] == "inactive":
+                    self._runtime.cudaMemset(ctypes.c_void_p(address), 0xFF, ctypes.c_size_t(block["size"]))
+                address += block["size"]
+
+    def settle(self) -> None:
+        """Wait for the device, and forget errors of calls before."""
+        torch.cuda.synchronize(self._device)
+        self._last_error()
+
+    def check_errors(self, where: str) -> None:
+        """Raise Failure for an error that is pending, also one that nobody has asked about."""
+        code, name = self._last_error()
+        if code:
+            # A failed launch is no error until somebody asks: the kernel just never ran.
+            raise Failure(
+                "cuda",
+                f"CUDA error in {where}: {_describe(self._runtime, code)} ({name}), left unchecked by the submission",
+                cuda_error=name,
+                cuda_error_code=code,
+                unchecked=True,
+            )
+        torch.cuda.synchronize(self._device)
+
+    def _last_error(self) -> tuple[int, str]:
+        if self._runtime is None:
+            return 0, ""
+        code = int(self._runtime.cudaGetLastError())
+        if not code:
+            return 0, ""
+        self._runtime.cudaGetErrorName.restype = ctypes.c_char_p
+        return code, self._runtime.cudaGetErrorName(code).decode()
+
+
+def _describe(runtime: Any, code: int) -> str:
+    runtime.cudaGetErrorString.restype = ctypes.c_char_p
+    return str(runtime.cudaGetErrorString(code).decode())
+
+
+def _loaded_runtime() -> ctypes.CDLL | None:
+    """The CUDA runtime that torch has loaded: errors are kept for each copy of it, so it has to be that one."""
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        if found := re.search(r"(/\S*libcudart[^/]*\.so[^/\s]*)$", line):
+            return ctypes.CDLL(found[1])
+    return None

@@ -1,0 +1,242 @@
+"""The orders that a worker carries out: import, construct, move tensors, call.
+
+Values have names: `init` (constructor arguments), `state` (parameters), and one for the input and output of each call.
+An output is kept twice, as the submission returned it (`live`) and as it was on the caller's stream at the moment of
+return (`early`): work that was not finished by then shows as a difference.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import os
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from harness.transfer import ByteStream, TensorSpec, Window, flat_bytes
+from harness.tree import TreeError, put_together, take_apart
+from harness.wire import Channel
+from harness.worker.clock import CpuClock, CudaClock
+from harness.worker.failure import Failure
+from harness.worker.memory import CpuMemory, CudaMemory
+
+
+@dataclass
+class _Call:
+    """What a call left behind."""
+
+    live: list[torch.Tensor]
+    early: list[torch.Tensor] = field(default_factory=list)
+
+
+class Runner:
+    """One submission and everything that was done with it."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._device = torch.device("cpu")
+        self._memory: CpuMemory | CudaMemory = CpuMemory()
+        self._clock: CpuClock | CudaClock | None = None
+        self._entry: type | None = None
+        self._model: Any = None
+        self._buffers: dict[str, torch.Tensor] = {}
+        self._window: Window | None = None
+        self._values: dict[str, Any] = {}
+        self._inputs: dict[str, list[torch.Tensor]] = {}
+        self._calls: dict[str, _Call] = {}
+        self._stream: ByteStream | None = None
+
+    def open_device(self, order: dict[str, Any]) -> dict[str, Any]:
+        """Choose the device. A CUDA device's context is made here, where the grader holds its lock."""
+        self._device = torch.device(order["device"])
+        if self._device.type == "cuda":
+            torch.cuda.set_device(self._device)
+            torch.zeros(1, device=self._device)
+            self._memory = CudaMemory(self._device)
+            self._clock = CudaClock(self._device, order["flush_bytes"])
+        else:
+            self._clock = CpuClock(order["flush_bytes"])
+        return {"type": "done"}
+
+    def import_submission(self, order: dict[str, Any]) -> dict[str, Any]:
+        """Import the submission's text as a module and find its class."""
+        # A real file, since Triton and others read the source of what they compile.
+        folder = Path(tempfile.mkdtemp(prefix="submission-"))
+        path = folder / order["filename"]
+        path.write_text(order["source"], encoding="utf-8")
+        name = path.stem if path.stem.isidentifier() else "submission"
+        spec = importlib.util.spec_from_file_location(name, path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        sys.argv = [str(path)]
+        os.chdir(folder)
+        spec.loader.exec_module(module)
+        entry = getattr(module, order["entry"], None)
+        if not isinstance(entry, type):
+            found = "is not defined" if entry is None else f"is {type(entry).__name__}, not a class"
+            raise Failure("no_entry", f"after the import, {order['entry']} {found}")
+        self._entry = entry
+        return {"type": "done"}
+
+    def construct(self, order: dict[str, Any]) -> dict[str, Any]:
+        """Construct the model on the CPU from a seed, then move it, as the reference is built on the other side."""
+        assert self._entry is not None
+        arguments = self._values.pop("init")
+        try:
+            inspect.signature(self._entry).bind(*arguments)
+        except TypeError as error:
+            raise Failure(
+                "signature", f"{self._entry.__name__} can't be constructed with the problem's arguments: {error}"
+            ) from error
+        except ValueError:
+            pass  # a class written in C has no signature to look at: calling it will tell
+        torch.manual_seed(order["seed"])
+        model = self._entry(*arguments)
+        if isinstance(model, torch.nn.Module):
+            model = model.to(self._device)
+        elif not callable(model):
+            raise Failure("signature", f"{self._entry.__name__} makes an object that can't be called")
+        self._memory.check_errors("the constructor")
+        self._model = model
+        state = [] if not isinstance(model, torch.nn.Module) else list(model.state_dict().items())
+        return {
+            "type": "constructed",
+            "state": [
+                {"key": key, **TensorSpec.of(value).to_json()} for key, value in state if isinstance(value, torch.Tensor)
+            ],
+        }
+
+    def load_state(self, order: dict[str, Any]) -> dict[str, Any]:
+        """Take over the reference's parameters, by name and strictly."""
+        tensors = self._values.pop("state")
+        self._model.load_state_dict(dict(zip(order["keys"], tensors, strict=True)), strict=True)
+        return {"type": "done"}
+
+    def take_window(self, order: dict[str, Any]) -> dict[str, Any]:
+        """Map the shared memory whose descriptor came with the order; it replaces an earlier one."""
+        (fd,) = self._channel.take_descriptors()
+        if self._window is not None:
+            self._window.close()
+        self._window = Window(fd, order["size"], register=self._device.type == "cuda")
+        return {"type": "done"}
+
+    def put(self, order: dict[str, Any]) -> dict[str, Any]:
+        """Make room for a value; its bytes follow with `fill`."""
+        specs = [TensorSpec.from_json(spec) for spec in order["specs"]]
+        leaves = [spec.empty("cpu" if order["on_cpu"] else self._device) for spec in specs]
+        self._values[order["name"]] = put_together(order["skeleton"], list(leaves))
+        self._inputs[order["name"]] = leaves
+        self._stream = ByteStream([flat_bytes(leaf, in_storage_order=True) for leaf in leaves])
+        return {"type": "done"}
+
+    def fill(self, order: dict[str, Any]) -> dict[str, Any]:
+        """Take the bytes from `low` to `high` of the current stream out of the window."""
+        assert self._window is not None
+        assert self._stream is not None
+        self._stream.from_window(order["low"], order["high"], self._window.view(order["half"]))
+        return {"type": "done"}
+
+    def get(self, order: dict[str, Any]) -> dict[str, Any]:
+        """Make a value the current stream; its bytes are asked for with `drain`."""
+        if order["which"] == "input":
+            self._stream = ByteStream([flat_bytes(leaf, in_storage_order=True) for leaf in self._inputs[order["name"]]])
+        else:
+            call = self._calls[order["name"]]
+            leaves = call.live if order["which"] == "live" else call.early
+            self._stream = ByteStream([flat_bytes(leaf) for leaf in leaves])
+        return {"type": "done"}
+
+    def drain(self, order: dict[str, Any]) -> dict[str, Any]:
+        """Put the bytes from `low` to `high` of the current stream into the window."""
+        assert self._window is not None
+        assert self._stream is not None
+        self._stream.to_window(order["low"], order["high"], self._window.view(order["half"]))
+        return {"type": "done"}
+
+    def drop(self, order: dict[str, Any]) -> dict[str, Any]:
+        """Forget values and calls."""
+        self._stream = None
+        for name in order["names"]:
+            self._values.pop(name, None)
+            self._inputs.pop(name, None)
+            self._calls.pop(name, None)
+        for name in order["early"]:
+            self._calls[name].early = []
+        return {"type": "done"}
+
+    def call(self, order: dict[str, Any]) -> dict[str, Any]:
+        """Call the model on a value that was put, and keep what it returns."""
+        arguments = self._values[order["input"]]
+        if order["restore_buffers"]:
+            self._restore_buffers()
+        self._memory.poison(order["poison"])
+        torch.manual_seed(order["seed"])
+        self._memory.settle()
+        elapsed_us = host_us = None
+        with torch.no_grad():
+            if order["timed"]:
+                assert self._clock is not None
+                result, elapsed_us, host_us = self._clock.time(
+                    lambda: self._model(*arguments), self._keep_early, order["queue_us"]
+                )
+                value, call = result
+            else:
+                returned = self._model(*arguments)
+                value, call = self._keep_early(returned)
+        self._memory.check_errors("the call")
+        skeleton, leaves = value
+        self._calls[order["output"]] = call
+        return {
+            "type": "returned",
+            "value": skeleton,
+            "leaves": [_claim(leaf) for leaf in leaves],
+            "elapsed_us": elapsed_us,
+            "host_us": host_us,
+        }
+
+    def _keep_early(self, returned: Any) -> tuple[tuple[Any, list[torch.Tensor]], _Call]:
+        """Copy the outputs on the caller's stream, before anything waits for the device."""
+        try:
+            skeleton, leaves = take_apart(returned)
+        except TreeError as error:
+            raise Failure("output", f"forward returned {error}") from error
+        # Tensors that are not exactly tensors are not touched: their operators are the submission's.
+        plain = [leaf for leaf in leaves if _is_plain(leaf)]
+        early = [torch.clone(leaf) for leaf in plain] if len(plain) == len(leaves) else []
+        return (skeleton, leaves), _Call(live=plain, early=early)
+
+    def _restore_buffers(self) -> None:
+        """Set the model's buffers back to what they were at the first such call, so that calls do not build on each
+        other."""
+        if not isinstance(self._model, torch.nn.Module):
+            return
+        now = dict(self._model.named_buffers())
+        if not self._buffers:
+            self._buffers = {name: buffer.clone() for name, buffer in now.items()}
+        with torch.no_grad():
+            for name, kept in self._buffers.items():
+                if name in now and now[name].shape == kept.shape:
+                    now[name].copy_(kept)
+
+
+def _is_plain(leaf: torch.Tensor) -> bool:
+    return type(leaf) in (torch.Tensor, torch.nn.Parameter) and leaf.layout is torch.strided and not vars(leaf)
+
+
+def _claim(leaf: torch.Tensor) -> dict[str, Any]:
+    plain = _is_plain(leaf)
+    kind = type(leaf)
+    return {
+        "kind": f"{kind.__module__}.{kind.__qualname__}"[:200],
+        "plain": plain,
+        "dtype": str(leaf.dtype).removeprefix("torch.") if plain else "",
+        "shape": list(leaf.shape) if plain else [],
+        "device": leaf.device.type if plain else "",
+    }

@@ -1,0 +1,342 @@
+"""A worker as the grader sees it: orders go in, claims come out, and nothing it does can hold the grader up.
+
+    Worker.start -> wait_ready -> open_device -> import_source -> construct -> load_state -> put, call, fetch, drop -> close
+
+Whatever goes wrong on the other side becomes a WorkerFailure with the phase in which it happened: an exception there, a
+limit, a death, silence, or a broken protocol.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import torch
+
+import harness
+from harness import claims
+from harness.build.outcome import BuildOutcome
+from harness.device import Device
+from harness.sandbox import Command, Exit, Limit, Limits, Mount, Sandbox
+from harness.sandbox.mounts import python_mounts, torch_folder, worker_environment
+from harness.transfer import HALF_MAX, ByteStream, TensorSpec, Window, flat_bytes, offsets
+from harness.tree import take_apart
+from harness.wire import PROTOCOL, Channel, Closed, Late, WireError
+
+Kind = Literal["failed", "died", "late", "limit", "protocol"]
+BuildHook = Callable[[dict[str, Any]], BuildOutcome]
+_C = TypeVar("_C", bound=claims.Claim)
+
+_START_S = 120.0
+"""Importing torch from a cold disk can take a minute; it is not the submission's time."""
+_SEND_S = 30.0
+_GRACE_S = 2.0
+"""How long an end that explains a lost connection is waited for."""
+
+
+@dataclass(frozen=True)
+class WorkerFailure(Exception):  # noqa: N818 - not an error of ours
+    """How a worker failed to carry out an order."""
+
+    kind: Kind
+    """failed: the submission raised or broke a rule; died: the process ended; late: no answer in time; limit: the
+    sandbox ended it; protocol: what came was no answer."""
+    phase: str
+    """What it was asked to do: start, open, import, construct, load_state, put, call, fetch."""
+    message: str
+    """In words."""
+    failed: claims.Failed | None = None
+    exit: Exit | None = None
+    limit_s: float | None = None
+
+    def __str__(self) -> str:
+        return f"{self.phase}: {self.message}"
+
+
+@dataclass
+class _Pending:
+    """The order whose answer is awaited, and its time."""
+
+    phase: str
+    deadline: float
+    limit_s: float
+    built_s: float = field(default=0.0)
+
+
+class Worker:
+    """One sandboxed process with one submission. A context manager: leaving it destroys the process."""
+
+    def __init__(
+        self,
+        sandbox: Sandbox,
+        device: Device,
+        *,
+        memory_bytes: int | None,
+        flush_bytes: int,
+        on_build: BuildHook,
+    ) -> None:
+        self._device = device
+        self._flush_bytes = flush_bytes
+        self._on_build = on_build
+        self._window: Window | None = None
+        self.torch_device = torch.device(device.torch_name)
+        ours, theirs = socket.socketpair()
+        self._channel = Channel(ours)
+        package = Path(harness.__file__).parent
+        visible = [package / name for name in ("__init__.py", "wire.py", "tree.py", "transfer.py", "worker")]
+        start = (
+            f"import sys; sys.path.insert(0, {str(package.parent)!r}); sys.path.append({torch_folder()!r}); "
+            f"from harness.worker.main import main; main({theirs.fileno()})"
+        )
+        command = Command(
+            argv=(sys.executable, "-I", "-B", "-X", "faulthandler", "-c", start),
+            env=worker_environment(device),
+            mounts=(*python_mounts(device), *(Mount(path) for path in visible)),
+            pass_fds=(theirs.fileno(),),
+            gpus=device.nodes,
+        )
+        limits = Limits(memory_bytes=memory_bytes, processes=1024)
+        try:
+            self._process = sandbox.start(command, limits)
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def log(self) -> str:
+        """What the submission has printed, capped."""
+        return self._process.output()
+
+    def close(self) -> Exit:
+        """Destroy the process and everything that it started."""
+        self._channel.close()
+        ended = self._process.kill()
+        if self._window is not None:
+            self._window.close()
+            self._window = None
+        return ended
+
+    def wait_ready(self) -> None:
+        """Wait until the process is up with torch imported. A failure here is the grader's own: nothing of the
+        submission has run."""
+        hello = self._answer(_pending("start", _START_S), claims.Hello)
+        if hello.protocol != PROTOCOL or hello.torch != torch.__version__:
+            raise WorkerFailure("protocol", "start", f"the worker runs torch {hello.torch}, not {torch.__version__}")
+
+    def open_device(self, limit_s: float = _START_S) -> None:
+        """Make the worker's context on the device."""
+        order = {"type": "open", "device": self._inner_device(), "flush_bytes": self._flush_bytes}
+        self._ask(order, "open", limit_s, claims.Done)
+
+    def import_source(self, source: str, filename: str, entry: str, limit_s: float) -> None:
+        """Have the text imported and its class `entry` found. Time spent building doesn't count."""
+        order = {"type": "import", "source": source, "filename": filename, "entry": entry}
+        self._ask(order, "import", limit_s, claims.Done)
+
+    def construct(self, arguments: Sequence[Any], seed: int, limit_s: float) -> dict[str, TensorSpec]:
+        """Have the model constructed; returns its state's specs by name."""
+        self.put("init", tuple(arguments), on_cpu=True)
+        answer = self._ask({"type": "construct", "seed": seed}, "construct", limit_s, claims.Constructed)
+        return {
+            entry.key: TensorSpec(entry.dtype, tuple(entry.shape), None if entry.strides is None else (*entry.strides,))
+            for entry in answer.state
+        }
+
+    def load_state(self, state: dict[str, torch.Tensor], limit_s: float) -> None:
+        """Have the reference's parameters and buffers loaded."""
+        self.put("state", tuple(state.values()))
+        self._ask({"type": "load_state", "keys": list(state)}, "load_state", limit_s, claims.Done)
+
+    def put(self, name: str, value: Any, *, on_cpu: bool = False, limit_s: float = 60.0) -> None:
+        """Send a value; its tensors arrive on the worker's device unless `on_cpu`."""
+        skeleton, leaves = take_apart(value)
+        specs = [TensorSpec.of(leaf) for leaf in leaves]
+        order = {
+            "type": "put",
+            "name": name,
+            "skeleton": skeleton,
+            "specs": [spec.to_json() for spec in specs],
+            "on_cpu": on_cpu,
+        }
+        self._ask(order, "put", limit_s, claims.Done)
+        stream = ByteStream([flat_bytes(leaf, in_storage_order=True) for leaf in leaves])
+        if not stream.size:
+            return
+        window = self._window_for(stream.size)
+        pending = _pending("put", limit_s)
+        sent = answered = 0
+        for half, low, high in window.halves(stream.size):
+            if sent - answered == 2:  # the half is free again only when its last turn was answered
+                self._answer(pending, claims.Done)
+                answered += 1
+            stream.to_window(low, high, window.view(half))
+            self._send({"type": "fill", "half": half, "low": low, "high": high}, pending)
+            sent += 1
+        for _ in range(sent - answered):
+            self._answer(pending, claims.Done)
+
+    def call(
+        self,
+        source: str,
+        output: str,
+        *,
+        seed: int,
+        limit_s: float,
+        poison: Sequence[int] = (),
+        timed: bool = False,
+        queue_us: float = 0.0,
+        restore_buffers: bool = False,
+    ) -> claims.Returned:
+        """Have the model called on a value that was put. Returns what the worker says about what came back."""
+        order = {
+            "type": "call",
+            "input": source,
+            "output": output,
+            "seed": seed,
+            "poison": list(poison),
+            "timed": timed,
+            "queue_us": queue_us,
+            "restore_buffers": restore_buffers,
+        }
+        return self._ask(order, "call", limit_s, claims.Returned)
+
+    def fetch(
+        self, name: str, which: Literal["live", "early", "input"], specs: Sequence[TensorSpec], limit_s: float = 60.0
+    ) -> Iterator[tuple[int, int, torch.Tensor]]:
+        """The bytes of a value's leaves, in pieces, in memory of the grader's own on its device.
+
+        `specs` are what the grader expects there. Yields leaf number, first byte within the leaf, bytes. A piece is
+        reused for the one after the next: look at it before going on.
+        """
+        self._ask({"type": "get", "name": name, "which": which}, "fetch", limit_s, claims.Done)
+        sizes = [spec.nbytes for spec in specs]
+        starts, size = offsets(sizes)
+        if not size:
+            return
+        window = self._window_for(size)
+        pending = _pending("fetch", limit_s)
+        turns = list(window.halves(size))
+        private = torch.empty(window.half, dtype=torch.uint8, device=self.torch_device)
+        for half, low, high in turns[:1]:
+            self._send({"type": "drain", "half": half, "low": low, "high": high}, pending)
+        for turn, (half, low, high) in enumerate(turns):
+            self._answer(pending, claims.Done)
+            if turn + 1 < len(turns):
+                next_half, next_low, next_high = turns[turn + 1]
+                self._send({"type": "drain", "half": next_half, "low": next_low, "high": next_high}, pending)
+            # Copied before it is looked at: the worker can write to the window whenever it likes.
+            private[: high - low].copy_(window.view(half)[: high - low])
+            for leaf, start in enumerate(starts):
+                first, last = max(low, start), min(high, start + sizes[leaf])
+                if first < last:
+                    yield leaf, first - start, private[first - low : last - low]
+
+    def drop(self, names: Sequence[str] = (), early: Sequence[str] = ()) -> None:
+        """Have values forgotten, or only the early copies of outputs."""
+        self._ask({"type": "drop", "names": list(names), "early": list(early)}, "drop", 60.0, claims.Done)
+
+    def _inner_device(self) -> str:
+        # The environment shows the worker its own GPU alone.
+        return "cpu" if self._device.kind == "cpu" else "cuda:0"
+
+    def _window_for(self, size: int) -> Window:
+        if self._window is None or self._window.half < min(size, HALF_MAX):
+            fresh = Window.create(size, register=self._device.kind == "cuda")
+            pending = _pending("put", 60.0)
+            self._send({"type": "window", "size": fresh.size}, pending, (fresh.fd,))
+            self._answer(pending, claims.Done)
+            if self._window is not None:
+                self._window.close()
+            self._window = fresh
+        return self._window
+
+    def _ask(self, order: dict[str, Any], phase: str, limit_s: float, kind: type[_C]) -> _C:
+        pending = _pending(phase, limit_s)
+        self._send(order, pending)
+        return self._answer(pending, kind)
+
+    def _send(self, order: dict[str, Any], pending: _Pending, fds: Sequence[int] = ()) -> None:
+        try:
+            self._channel.send(order, fds, timeout=_SEND_S)
+        except Late:
+            raise WorkerFailure("late", pending.phase, "the worker does not read", limit_s=_SEND_S) from None
+        except Closed:
+            raise self._explain_death(pending) from None
+
+    def _answer(self, pending: _Pending, kind: type[_C]) -> _C:
+        """The answer to the order, seeing to build requests on the way."""
+        while True:
+            try:
+                message = self._channel.receive(deadline=pending.deadline, gone=self._gone)
+                claim = claims.parse(message)
+            except Late:
+                text = f"no answer within {pending.limit_s:g} s"
+                raise WorkerFailure("late", pending.phase, text, limit_s=pending.limit_s) from None
+            except Closed:
+                raise self._explain_death(pending) from None
+            except WireError as error:
+                raise WorkerFailure("protocol", pending.phase, str(error)) from None
+            if isinstance(claim, claims.Build):
+                began = time.monotonic()
+                self._build(claim, pending)
+                pending.deadline += time.monotonic() - began
+                continue
+            if isinstance(claim, claims.Failed):
+                raise WorkerFailure("failed", pending.phase, claim.message, failed=claim)
+            if not isinstance(claim, kind):
+                raise WorkerFailure("protocol", pending.phase, f"the answer was {claim.type!r}")
+            return claim
+
+    def _build(self, claim: claims.Build, pending: _Pending) -> None:
+        outcome = self._on_build(claim.request)
+        if not outcome.ok or outcome.library is None:
+            message = outcome.failure.message if outcome.failure else "the build failed"
+            self._send({"type": "not_built", "message": f"{message}\n{outcome.log}"[: 64 << 10]}, pending)
+            return
+        fd = os.open(outcome.library, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            answer = {"type": "built", "module_name": outcome.module_name, "key": outcome.key}
+            self._send(answer, pending, (fd,))
+        finally:
+            os.close(fd)
+
+    def _gone(self) -> bool:
+        return self._process.poll() is not None
+
+    def _explain_death(self, pending: _Pending) -> WorkerFailure:
+        """Why the connection is lost: the process ended, or it closed its end and lives on."""
+        try:
+            ended = self._process.wait(_GRACE_S)
+        except TimeoutError:
+            self._process.kill()
+            return WorkerFailure("protocol", pending.phase, "the worker closed its connection")
+        if ended.limit is not None:
+            return WorkerFailure("limit", pending.phase, _limit_text(ended), exit=ended)
+        number = ended.signal or (ended.code - 128 if ended.code is not None and ended.code > 128 else None)
+        text = f"the process ended with exit code {ended.code}" if number is None else f"signal {number} ended it"
+        return WorkerFailure("died", pending.phase, text, exit=ended)
+
+
+def _pending(phase: str, limit_s: float) -> _Pending:
+    return _Pending(phase, time.monotonic() + limit_s, limit_s)
+
+
+def _limit_text(ended: Exit) -> str:
+    assert ended.limit is not None
+    if ended.limit in (Limit.MEMORY, Limit.OUTPUT, Limit.DISK):
+        return f"it used {(ended.used or 0) / 1e6:.0f} MB, {(ended.limit_value or 0) / 1e6:.0f} MB are allowed"
+    return f"it used {ended.used:g}, {ended.limit_value:g} are allowed"
