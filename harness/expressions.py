@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import math
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -61,7 +62,9 @@ def _body(source: str) -> ast.expr:
     if len(source) > _MAX_LENGTH:
         raise ExpressionError(f"the expression {source[:40]!r}... is longer than {_MAX_LENGTH} characters")
     try:
-        return ast.parse(source.strip(), mode="eval").body
+        with warnings.catch_warnings():  # "1if" and the like warn before they fail
+            warnings.simplefilter("ignore")
+            return ast.parse(source.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise ExpressionError(f"the expression {source!r} is not arithmetic that can be read") from None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.expressions import Expression, ExpressionError
@@ -53,6 +53,7 @@ def test_expressions_without_a_usable_value(text: str) -> None:
         Expression.parse(text).evaluate({"B": 2, "L": 7, "name": "x"})
 
 
+@settings(deadline=None)
 @given(st.text(alphabet="BL0123456789.+-*/%()<>,_ maxinceil", max_size=40))
 def test_an_expression_has_a_value_or_an_expression_error(text: str) -> None:
     try:

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.problem import Problem, ProblemError
@@ -281,6 +281,7 @@ TOML_WORDS = """title workloads floor args bytes policy default = [ ] [[ ]] . { 
 TOML_PIECES = st.sampled_from([*TOML_WORDS.split(), "\n", " ", "\\u0000", "0xffffffffffffffffff"])
 
 
+@settings(deadline=None)
 @given(
     st.one_of(st.binary(max_size=200), st.lists(TOML_PIECES, max_size=30).map(lambda parts: "".join(parts).encode()))
 )
@@ -292,6 +293,7 @@ def test_any_problem_toml_is_a_problem_or_a_problem_error(data: bytes) -> None:
             assert problem.workload(None, "cpu").name in problem.spec.workloads
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_any_reference_is_a_problem_or_a_problem_error(data: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -307,6 +309,7 @@ VALUES = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(st.sampled_from(list(ProblemSpec.model_fields)), VALUES)
 def test_any_value_of_a_known_key_is_a_spec_or_a_problem_error(key: str, value: object) -> None:
     with contextlib.suppress(ProblemError):

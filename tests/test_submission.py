@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.submission import MAX_BYTES, Submission, SubmissionError
@@ -146,6 +146,7 @@ PIECES = st.sampled_from(
 )
 
 
+@settings(deadline=None)
 @given(st.one_of(st.binary(max_size=300), st.lists(PIECES, max_size=30).map(lambda parts: "".join(parts).encode())))
 def test_any_bytes_are_a_submission_or_a_submission_error(data: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -160,6 +161,7 @@ def test_any_bytes_are_a_submission_or_a_submission_error(data: bytes) -> None:
         assert code != "submission.not_found"
 
 
+@settings(deadline=None)
 @given(st.text(max_size=300))
 def test_any_text_is_a_submission_or_a_submission_error(text: str) -> None:
     with contextlib.suppress(SubmissionError):
