@@ -211,6 +211,12 @@ def parse_spec(text: str, where: str) -> ProblemSpec:
                 f"{where}: the workload name {name!r} is not usable; "
                 "write letters, digits, '_', '-' and '.', 64 at most."
             )
+    for name, baseline in spec.baselines.items():
+        if baseline.workload not in spec.workloads:
+            raise ProblemError(
+                f"{where}: [baselines.{name}] is about the workload {baseline.workload!r}, but the workloads are: "
+                f"{', '.join(spec.workloads)}; name one of them."
+            )
     for kind in ("cuda", "cpu"):
         name = getattr(spec.default_workload, kind)
         if name not in spec.workloads:

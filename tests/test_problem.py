@@ -195,6 +195,7 @@ def test_a_file_that_is_not_python(tmp_path: Path) -> None:
         ("precision = 'fp31'", "'precision' at the top level is 'fp31'"),
         ("title =", "is not TOML that can be read"),
         ("[default_workload]\ncuda = 'x'", "[default_workload] cuda is 'x', but the workloads are: default"),
+        ("[baselines.x]\ndevice = 'd'\nmedian_us = 1\nworkload = 'w'", "[baselines.x] is about the workload 'w'"),
         ("[workloads.'a b']", "the workload name 'a b' is not usable"),
         ("[baselines.x]\ndevice = 'd'", "the key 'median_us' in [baselines.x] is missing"),
         ("[workloads.default]\nargs = { B = 1979-05-27 }", "an argument is a number, a bool, a string, or a list"),
