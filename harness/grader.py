@@ -9,7 +9,6 @@ end with it.
 from __future__ import annotations
 
 import contextlib
-import importlib.metadata
 import time
 import traceback
 from collections.abc import Iterator
@@ -49,6 +48,7 @@ from harness.sandbox import PlainSandbox, Sandbox, SandboxError
 from harness.seeds import Seeds
 from harness.submission import Submission, SubmissionError
 from harness.transfer import TensorSpec
+from harness.version import VERSION
 from harness.workers import Worker, WorkerFailure
 
 Mode = Literal["run", "check", "compile"]
@@ -306,7 +306,7 @@ class _Grading:
             evidence.warnings.append(_NO_SANDBOX)
         number = self.seeds.number
         return Report(
-            harness_version=importlib.metadata.version("kernel-harness"),
+            harness_version=VERSION,
             created_at=datetime.now(UTC),
             mode=evidence.mode,
             verdict=judgement.verdict,

@@ -152,7 +152,8 @@ def _raised(evidence: Evidence, failure: WorkerFailure) -> Judgement:
         case "host_memory":
             return _say(Verdict.MEMORY_LIMIT, "limit.host_memory", f"Out of host memory {where}: {message}", **details)
         case "cuda":
-            return _say(Verdict.RUNTIME_ERROR, "run.cuda_error", f"{_sentence(message)}{_cuda_hint(message)}", **details)
+            code = "run.launch_failed" if _LAUNCH_ERRORS.search(message) else "run.cuda_error"
+            return _say(Verdict.RUNTIME_ERROR, code, f"{_sentence(message)}{_cuda_hint(message)}", **details)
         case "output":
             return _say(Verdict.WRONG_ANSWER, "output.structure", _sentence(message), **details)
     first_line = message.splitlines()[0][:300]
@@ -257,6 +258,10 @@ _LIMITS = {
     Limit.CPU_TIME: (Verdict.TIME_LIMIT, "limit.cpu_time", "CPU time"),
 }
 
+_LAUNCH_ERRORS = re.compile(
+    "invalid argument|invalid configuration|too many resources|cudaErrorInvalidValue|cudaErrorInvalidConfiguration|"
+    "cudaErrorLaunchOutOfResources"
+)
 _NEEDS_CUDA = re.compile(r"cuda|nvidia", re.IGNORECASE)
 
 
