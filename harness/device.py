@@ -100,7 +100,7 @@ def _why_no_cuda() -> str:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            torch.cuda.init()  # type: ignore[no-untyped-call]
+            torch.cuda.init()
     except (RuntimeError, AssertionError) as error:
         first_line = str(error).strip().partition("\n")[0].rstrip(".")
         return f"CUDA can't be used here: {first_line}; check that nvidia-smi works and that the driver is new enough."

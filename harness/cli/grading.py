@@ -1,15 +1,16 @@
-"""`harness run` and `harness check`: one grading, its progress on stderr, its report on stdout."""
+"""`harness run`, `check` and `compile`: one grading, or a part of it, its progress on stderr, its report on stdout."""
 
 from __future__ import annotations
 
+import re
 import sys
-from typing import Annotated, Literal
+from typing import Annotated, Any
 
 import typer
 
 from harness.cli.errors import guarded
 from harness.cli.progress import progress
-from harness.cli.streams import check_json_target, claimed_stdout, console, document, write_json
+from harness.cli.streams import WrongUse, check_json_target, claimed_stdout, console, document, write_json
 
 Problem = Annotated[str, typer.Argument(metavar="PROBLEM", help="A problem's folder, or a KernelBench file.")]
 Submission = Annotated[str, typer.Argument(metavar="SUBMISSION", help="A Python file with a class ModelNew.")]
@@ -41,7 +42,7 @@ def run(
     sandbox: Sandbox = None,
 ) -> int:
     """Grade a submission: build it, check it, time it."""
-    return _grade("run", problem, submission, device, workload, json, seed, sandbox)
+    return _grade(problem, submission, json, mode="run", device=device, workload=workload, seed=seed, sandbox=sandbox)
 
 
 @guarded
@@ -55,34 +56,39 @@ def check(
     sandbox: Sandbox = None,
 ) -> int:
     """Build and check a submission, without timing it."""
-    return _grade("check", problem, submission, device, workload, json, seed, sandbox)
+    return _grade(problem, submission, json, mode="check", device=device, workload=workload, seed=seed, sandbox=sandbox)
 
 
-def _grade(
-    mode: Literal["run", "check"],
-    problem: str,
-    submission: str,
-    device: str,
-    workload: str | None,
-    json: str | None,
-    seed: int | None,
-    sandbox: str | None,
+@guarded
+def compile_(
+    problem: Problem,
+    submission: Submission,
+    arch: Annotated[
+        str | None,
+        typer.Option(metavar="X.Y", help="Compute capability; default: this machine's GPU, or 9.0 without one."),
+    ] = None,
+    json: Json = None,
+    sandbox: Sandbox = None,
 ) -> int:
+    """Only build what a submission compiles; needs no GPU."""
+    if arch is not None and not re.fullmatch(r"\d{1,2}\.\d[af]?", arch):
+        raise WrongUse(f"--arch {arch} is no compute capability: write it as 9.0 (H100, H200) or 8.0 (A100).")
+    return _grade(problem, submission, json, mode="compile", sandbox=sandbox, arch=arch or _own_arch())
+
+
+def _own_arch() -> str:
+    from harness.device import open_device
+
+    return open_device("auto").arch or "9.0"
+
+
+def _grade(problem: str, submission: str, json: str | None, **options: Any) -> int:
     check_json_target(json)
     with claimed_stdout() as stdout:
         with progress(sys.stderr) as on_event:
             from harness.grader import grade
 
-            report = grade(
-                problem,
-                submission,
-                device=device,
-                workload=workload,
-                seed=seed,
-                mode=mode,
-                sandbox=sandbox,
-                on_event=on_event,
-            )
+            report = grade(problem, submission, on_event=on_event, **options)
         if json == "-":
             print(document(report), file=stdout)
         else:

@@ -47,6 +47,7 @@ def _options(
 
 app.command()(grading.run)
 app.command()(grading.check)
+app.command("compile")(grading.compile_)
 app.command()(listing.problems)
 app.command()(listing.device)
 app.command()(listing.schema)

@@ -123,7 +123,8 @@ def diagnostics(build: BuildInfo) -> list[Row]:
     """What the compilers said, first errors first, with what to do about it."""
     rows = []
     for found in build.diagnostics[:MAX_DIAGNOSTICS]:
-        place = ":".join(str(part) for part in (found.file, found.line, found.column) if part is not None)
+        column = found.column if found.line is not None else None
+        place = ":".join(str(part) for part in (found.file, found.line, column) if part is not None)
         words = Text.assemble(
             (text.one_line(place, 120) + ": " if place else "", "bold"),
             (text.one_line(found.message, 500), _SEVERITY_STYLES[found.severity]),

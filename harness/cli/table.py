@@ -47,17 +47,18 @@ def _panel(report: Report, ascii_only: bool) -> RenderableType:
 
 
 def _what(report: Report) -> str:
-    problem = report.problem
+    problem, name = report.problem, text.one_line(report.submission.name, 60)
+    if report.mode == "compile":
+        return f"{name}, compiled only"
     on = "" if problem is None else f" on {text.one_line(problem.id, 60)} ({text.one_line(problem.workload, 40)})"
     device = "" if report.device is None else f", {text.one_line(report.device.name, 60)}"
-    checked = ", checked only" if report.mode == "check" else ""
-    return f"{text.one_line(report.submission.name, 60)}{on}{device}{checked}"
+    return f"{name}{on}{device}{', checked only' if report.mode == 'check' else ''}"
 
 
 def _sections(report: Report, ascii_only: bool) -> list[list[Row]]:
     failed = report.verdict is not Verdict.ACCEPTED
     reason = [sections.row("reason", report.reason.code)] if failed else []
-    errors = sections.diagnostics(report.build) if failed or _has_errors(report) else []
+    errors = sections.diagnostics(report.build) if failed or report.mode == "compile" else []
     figures = sections.timing(report.timing, ascii_only) if report.timing is not None else []
     return [
         [*reason, *(sections.evidence(report) if failed else [])],
@@ -72,10 +73,6 @@ def _sections(report: Report, ascii_only: bool) -> list[list[Row]]:
             *sections.repeat(report),
         ],
     ]
-
-
-def _has_errors(report: Report) -> bool:
-    return any(found.severity == "error" for found in report.build.diagnostics)
 
 
 def _grid(rows: list[Row]) -> Table:

@@ -56,6 +56,23 @@ def test_check_asks_for_no_timing_and_auto_is_the_default_device(engine, harness
     assert "checked only" in out
 
 
+def test_compile_passes_the_architecture_on(engine, harness):
+    fake = engine(cli_fakes.accepted(mode="compile", timing=None, correctness=None))
+    code, out, _ = harness("compile", "p", "s.py", "--arch", "9.0a")
+    assert code == 0
+    assert fake.calls == [{"problem": "p", "submission": "s.py", "mode": "compile", "sandbox": None, "arch": "9.0a"}]
+    assert "compiled only" in out
+    harness("compile", "p", "s.py")
+    assert re.fullmatch(r"\d+\.\d", fake.calls[1]["arch"])
+
+
+def test_an_architecture_that_is_none_is_wrong_use(engine, harness):
+    fake = engine(cli_fakes.accepted())
+    code, out, err = harness("compile", "p", "s.py", "--arch", "hopper")
+    assert (code, out, fake.calls) == (2, "", [])
+    assert_one_sentence(err)
+
+
 @pytest.mark.parametrize(
     ("report", "code"),
     [

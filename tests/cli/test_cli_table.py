@@ -83,6 +83,15 @@ def test_a_wrong_answer_shows_the_wrong_leaf_before_the_right_one():
     assert "worst at [3, 100, 17], trial 2: got nan, expected 0.0921234567" in words
 
 
+def test_evidence_that_is_a_leaf_is_shown_as_one_and_only_once():
+    leaf = cli_fakes.leaf("inputs[0]", ok=False, outside=3, worst_trial=1)
+    report = cli_fakes.report(Verdict.REJECTED, "input.mutated", "forward changed it.", leaf.model_dump(mode="json"))
+    assert "inputs[0] float32 [16, 2048, 256]" in unframed(shown(report))
+    assert "evidence" not in shown(report)
+    known = Correctness(trials=1, trials_asked=5, weights="none", leaves=[leaf])
+    assert shown(report.model_copy(update={"correctness": known})).count("inputs[0]") == 1
+
+
 def test_a_runtime_error_shows_the_traceback_and_what_was_printed():
     words = unframed(shown(cli_fakes.runtime_error()))
     assert 'File "s6_v2.py", line 61, in forward' in words
