@@ -109,28 +109,29 @@ def _use(problem: Problem, name: str) -> str:
 
 @guarded
 def device(as_json: AsJson = False) -> int:
-    """Show the devices that can be graded on, and the figures a kernel is planned with."""
+    """Show the devices that can be graded on, and what confines a submission here."""
     with claimed_stdout() as stdout:
         from harness.device import list_devices, open_device
+        from harness.sandbox import SANDBOXES
 
         devices, auto = list_devices(), open_device("auto")
+        sandboxes = {name: kind.unavailable() for name, kind in SANDBOXES.items()}
         if as_json:
             document = {
                 "auto": auto.torch_name,
                 "devices": [found.info.model_dump(mode="json") for found in devices],
+                "sandboxes": [{"name": name, "unavailable": why} for name, why in sandboxes.items()],
             }
             print(json.dumps(document, indent=2), file=stdout)
         else:
             rich = console(stdout)
             for found in devices:
                 rich.print(_device_table(found, is_auto=found.torch_name == auto.torch_name))
+            rich.print(_sandbox_table(sandboxes))
     return 0
 
 
 def _device_table(found: Device, is_auto: bool) -> Table:
-    from rich import box
-    from rich.table import Table
-
     from harness.cli.sections import row
 
     info = found.info
@@ -139,11 +140,27 @@ def _device_table(found: Device, is_auto: bool) -> Table:
         rows[0].words.append("  (what --device auto means here)", style="dim")
     for label, value in _figures(found):
         rows.append(row(label, value))
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=found.torch_name, title_justify="left", show_header=False)
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(overflow="fold")
+    table = _plain_table(found.torch_name)
     for item in rows:
         table.add_row(item.label, item.words)
+    return table
+
+
+def _sandbox_table(sandboxes: dict[str, str | None]) -> Table:
+    """The first that can be used is what a grading takes unless another is named."""
+    table = _plain_table("sandboxes")
+    for name, why_not in sandboxes.items():
+        table.add_row(name, text.one_line(why_not, 400) if why_not else "can be used")
+    return table
+
+
+def _plain_table(title: str) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left", show_header=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
     return table
 
 

@@ -5,7 +5,6 @@ Commands import torch and the grader only when they run, so that `harness --help
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -13,6 +12,7 @@ import typer
 
 from harness.cli import grading, listing
 from harness.cli.signals import Stopped, exit_code_of, raising_stopped, say
+from harness.version import VERSION
 
 app = typer.Typer(
     name="harness",
@@ -27,12 +27,7 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import PackageNotFoundError, version
-
-        try:
-            print(version("kernel-harness"))
-        except PackageNotFoundError:
-            print("unknown: the package is not installed")
+        print(VERSION)
         raise typer.Exit(0)
 
 
@@ -74,6 +69,3 @@ def _code(end: SystemExit) -> int:
     say(str(end.code))
     return 2
 
-
-if __name__ == "__main__":
-    sys.exit(main())

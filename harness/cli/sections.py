@@ -50,7 +50,7 @@ def timing(measured: Timing, ascii_only: bool) -> list[Row]:
     ]
     samples = measured.candidate.samples_us
     if samples:
-        low, high = text.durations(min(samples), max(samples), ascii_only=ascii_only)
+        (low,), (high,) = (text.durations(edge(samples), ascii_only=ascii_only) for edge in (min, max))
         bars = text.histogram(samples, ascii_only=ascii_only)
         rows.append(row("samples", f"{low} {bars} {high}, {text.count(len(samples))} samples"))
     method = f"{measured.candidate.method}; ended: {measured.stopped_because}"

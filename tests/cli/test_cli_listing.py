@@ -81,6 +81,7 @@ def test_device_as_json_names_what_auto_means(harness):
     assert document["auto"] in ("cpu", "cuda:0")
     assert document["devices"][-1]["kind"] == "cpu"
     assert document["devices"][-1]["cores"] >= 1
+    assert {"name": "none", "unavailable": None} in document["sandboxes"]
 
 
 def test_device_as_a_table_fits(harness):
