@@ -11,6 +11,7 @@ import typer
 from harness.cli.errors import guarded
 from harness.cli.progress import progress
 from harness.cli.streams import WrongUse, check_json_target, claimed_stdout, console, document, write_json
+from harness.events import Progress
 
 Problem = Annotated[str, typer.Argument(metavar="PROBLEM", help="A problem's folder, or a KernelBench file.")]
 Submission = Annotated[str, typer.Argument(metavar="SUBMISSION", help="A Python file with a class ModelNew.")]
@@ -86,6 +87,8 @@ def _grade(problem: str, submission: str, json: str | None, **options: Any) -> i
     check_json_target(json)
     with claimed_stdout() as stdout:
         with progress(sys.stderr) as on_event:
+            # Importing torch comes before the first stage and takes longer than some of them.
+            on_event(Progress("load", "starting"))
             from harness.grader import grade
 
             report = grade(problem, submission, on_event=on_event, **options)
