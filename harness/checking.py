@@ -1,7 +1,7 @@
 """The check stage: fresh inputs every trial, outputs compared twice, inputs looked at again.
 
-    for each trial:  inputs -> call -> early copy of the outputs -> inputs unchanged?
-    after the last:  the outputs themselves, of every call that is still held
+for each trial:  inputs -> call -> early copy of the outputs -> inputs unchanged?
+after the last:  the outputs themselves, of every call that is still held
 """
 
 from __future__ import annotations
@@ -27,12 +27,21 @@ class Checker:
     """Runs the trials of one submission."""
 
     def __init__(
-        self, worker: Worker, oracle: Oracle, seeds: Seeds, evidence: Evidence, *, call_limit_s: float, in_place: bool
+        self,
+        worker: Worker,
+        oracle: Oracle,
+        seeds: Seeds,
+        evidence: Evidence,
+        *,
+        model: str,
+        call_limit_s: float,
+        in_place: bool,
     ) -> None:
         self._worker = worker
         self._oracle = oracle
         self._seeds = seeds
         self._evidence = evidence
+        self._model = model
         self._call_limit_s = call_limit_s
         self._in_place = in_place
         self._early: list[list[LeafReport]] = []
@@ -66,13 +75,21 @@ class Checker:
 
     def _trial(self, trial: int) -> Expected | None:
         name = str(trial)
-        inputs_seed, call_seed = self._seeds.of("check inputs", trial), self._seeds.of("check call", trial)
+        inputs_seed, call_seed = (
+            self._seeds.of(f"{self._model} inputs", trial),
+            self._seeds.of(f"{self._model} call", trial),
+        )
         expected = self._oracle.expected(inputs_seed, call_seed)
         inputs = self._oracle.inputs(inputs_seed)
         self._worker.put(f"in{name}", tuple(inputs))
         sizes = [spec.nbytes for spec in expected.specs]
         returned = self._worker.call(
-            f"in{name}", f"out{name}", seed=call_seed, limit_s=self._call_limit_s, poison=sizes or [1 << 20]
+            f"in{name}",
+            f"out{name}",
+            model=self._model,
+            seed=call_seed,
+            limit_s=self._call_limit_s,
+            poison=sizes or [1 << 20],
         )
         self._evidence.form = check_form(expected, returned.value, returned.leaves, self._worker.torch_device.type)
         if self._evidence.form is not None:
@@ -80,7 +97,7 @@ class Checker:
         self._early.append(compare(expected, self._worker.fetch(f"out{name}", "early", expected.specs), trial))
         if not self._in_place:
             self._look_at_inputs(name, inputs, trial)
-        self._worker.drop([f"in{name}"], [f"out{name}"])
+        self._worker.drop([f"in{name}"], early=[f"out{name}"])
         return expected
 
     def _look_at_inputs(self, name: str, inputs: list[object], trial: int) -> None:
@@ -93,7 +110,9 @@ class Checker:
             pristine = flats[index][first : first + data.numel()]
             if not torch.equal(data, pristine):
                 differing = (data != pristine).view(-1, tensors[index].element_size()).any(dim=1)
-                count, at = changed.get(index, (0, first // tensors[index].element_size() + int(differing.int().argmax())))
+                count, at = changed.get(
+                    index, (0, first // tensors[index].element_size() + int(differing.int().argmax()))
+                )
                 changed[index] = (count + int(differing.sum()), at)
         for index, (count, _) in changed.items():
             self._mutated.append(
@@ -126,5 +145,3 @@ class Checker:
 
             free = psutil.virtual_memory().available
         return int(_HELD_SHARE * free / (2 * max(1, expected.nbytes)))
-
-

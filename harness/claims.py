@@ -81,9 +81,7 @@ class Failed(_Claim):
     """The submission failed in an order."""
 
     type: Literal["failed"]
-    category: Literal[
-        "exception", "exit", "signature", "no_entry", "cuda", "device_memory", "host_memory", "output"
-    ]
+    category: Literal["exception", "exit", "signature", "no_entry", "cuda", "device_memory", "host_memory", "output"]
     error: Name
     message: Text
     traceback: Text

@@ -36,6 +36,8 @@ class Evidence:
     """Inputs that were not the same after the call."""
     timed: list[LeafReport] = field(default_factory=list)
     """Outputs of timed calls."""
+    workload: str | None = None
+    """The checking workload that was looked at last; None while it is the one that is graded."""
     timing: Timing | None = None
     """None when it was not reached."""
     warnings: list[Warning_] = field(default_factory=list)

@@ -49,7 +49,7 @@ from harness.seeds import Seeds
 from harness.submission import Submission, SubmissionError
 from harness.transfer import TensorSpec
 from harness.version import VERSION
-from harness.workers import Worker, WorkerFailure
+from harness.workers import MAIN, Worker, WorkerFailure
 
 Mode = Literal["run", "check", "compile"]
 Weights = Literal["transferred", "seeded", "none"]
@@ -62,7 +62,7 @@ _MEMORY_SHARE = 0.8
 """Of the memory that is free at the start, for a submission whose problem sets no limit."""
 
 
-class _Stop(Exception):  # noqa: N818 - not an error
+class _Stop(Exception):
     """The evidence is complete enough: go to the judge."""
 
 
@@ -74,7 +74,7 @@ def grade(
     workload: str | None = None,
     seed: int | None = None,
     mode: Mode = "run",
-    sandbox: str | None = None,
+    sandbox: str | Sandbox | None = None,
     arch: str | None = None,
     on_event: EventSink = ignore,
 ) -> Report:
@@ -88,7 +88,9 @@ def grade(
     evidence = Evidence(mode=mode)
     try:
         loaded = submission if isinstance(submission, Submission) else Submission.load(submission)
-        info = SubmissionInfo(path=None if loaded.path is None else str(loaded.path), name=loaded.name, sha256=loaded.sha256)
+        info = SubmissionInfo(
+            path=None if loaded.path is None else str(loaded.path), name=loaded.name, sha256=loaded.sha256
+        )
     except SubmissionError as error:
         if error.code == "submission.not_found" or isinstance(submission, Submission):
             raise
@@ -104,7 +106,7 @@ def grade(
         info=info,
         device=chosen,
         arch=arch or chosen.arch,
-        sandbox=sandboxes.by_name(sandbox) if sandbox else sandboxes.default(),
+        sandbox=_sandbox(sandbox),
         seeds=Seeds(seed),
         evidence=evidence,
         on_event=on_event,
@@ -136,6 +138,7 @@ class _Grading:
         self.stages: list[Stage] = []
         self.weights: Weights = "none"
         self.trials = self.verified = 0
+        self.also_checked: list[str] = []
         self.log = ""
         self.builder = BuildService(sandbox, cache=BuildCache())
         self.lock = DeviceLock(device.uuid or device.kind, self._on_lock_wait)
@@ -159,7 +162,8 @@ class _Grading:
         with self._stage("load"):
             # Both start before anything else: importing torch is most of their time, and they do it side by side.
             candidate = self._start_worker(stack)
-            reference = self._start_worker(stack) if self.evidence.mode == "run" else None
+            timed = self.evidence.mode == "run" and self.workload.timed
+            reference = self._start_worker(stack) if timed else None
             stack.callback(self._keep_log, candidate)
             oracle = Oracle(self.problem, self.workload, candidate.torch_device)
         with self._stage("build"):
@@ -170,19 +174,10 @@ class _Grading:
             return
         with self.lock.held():
             with self._stage("check"):
-                self._construct(candidate, oracle)
-                checker = Checker(
-                    candidate,
-                    oracle,
-                    self.seeds,
-                    self.evidence,
-                    call_limit_s=self.limits.call_s,
-                    in_place=self.problem.spec.policy.in_place,
-                )
-                try:
-                    checker.run(self.workload.trials, self._on_trial)
-                finally:
-                    self.trials = checker.trials
+                candidate.open_device()
+                self._check(candidate, oracle, self.workload)
+                if self.workload.timed:
+                    self._check_further(candidate)
             if reference is not None and self._right_so_far():
                 with self._stage("time"):
                     self._time(candidate, reference, oracle)
@@ -195,20 +190,51 @@ class _Grading:
             candidate.open_device()
             candidate.construct(oracle.init_inputs(0), 0, self.limits.construct_s)
 
-    def _construct(self, candidate: Worker, oracle: Oracle) -> None:
+    def _check(self, candidate: Worker, oracle: Oracle, workload: Workload, model: str = MAIN) -> None:
+        self._construct(candidate, oracle, model)
+        checker = Checker(
+            candidate,
+            oracle,
+            self.seeds,
+            self.evidence,
+            model=model,
+            call_limit_s=self.limits.call_s,
+            in_place=self.problem.spec.policy.in_place,
+        )
+        try:
+            checker.run(workload.trials, lambda trial: self._on_trial(workload, trial))
+        finally:
+            if model == MAIN:
+                self.trials = checker.trials
+
+    def _check_further(self, candidate: Worker) -> None:
+        """The problem's other sizes: a submission has to be right there, and is not timed."""
+        graded = self.evidence.early
+        for workload in self.problem.checking_workloads(self.device.kind):
+            if not self._right_so_far():
+                return
+            self.evidence.workload = workload.name
+            name = f"workload {workload.name}"
+            oracle = Oracle(self.problem, workload, candidate.torch_device)
+            self._check(candidate, oracle, workload, name)
+            candidate.drop(models=[name])
+            self.also_checked.append(workload.name)
+        if self._right_so_far():
+            self.evidence.workload, self.evidence.early = None, graded
+
+    def _construct(self, candidate: Worker, oracle: Oracle, model: str) -> None:
         """Both models from one seed, then the reference's parameters for the candidate, then the secret seeds."""
-        candidate.open_device()
         seed = self.seeds.parameters()
         arguments = oracle.init_inputs(seed)
         oracle.construct(arguments, seed)
-        theirs = candidate.construct(arguments, seed, self.limits.construct_s)
+        theirs = candidate.construct(arguments, seed, self.limits.construct_s, model=model)
         ours = oracle.state_specs()
         if not ours:
             self.weights = "none"
         elif _same_form(theirs, ours):
-            candidate.load_state(oracle.state(), self.limits.construct_s)
+            candidate.load_state(oracle.state(), self.limits.construct_s, model=model)
             self.weights = "transferred"
-        else:
+        elif model == MAIN:
             self.weights = "seeded"
             self.evidence.warnings.append(_weights_warning(theirs, ours))
         self.seeds.draw()
@@ -291,9 +317,9 @@ class _Grading:
     def _progress(self, stage: str, message: str, done: int | None = None, total: int | None = None) -> None:
         self.on_event(Progress(stage, message, done, total))
 
-    def _on_trial(self, trial: int) -> None:
-        total = self.workload.trials
-        self._progress("check", f"trial {trial + 1} of {total}", trial, total)
+    def _on_trial(self, workload: Workload, trial: int) -> None:
+        where = "" if workload is self.workload else f" of workload {workload.name}"
+        self._progress("check", f"trial {trial + 1} of {workload.trials}{where}", trial, workload.trials)
 
     def _on_lock_wait(self) -> None:
         self._progress(self._stage_name, f"waiting for {self.device.torch_name}: another grading has it")
@@ -337,6 +363,7 @@ class _Grading:
             trials_asked=self.workload.trials,
             weights=self.weights,
             leaves=leaves,
+            also_checked=self.also_checked,
             timed_calls_verified=self.verified,
         )
 
@@ -346,6 +373,12 @@ _NO_SANDBOX = Warning_(
     message="The submission ran without a sandbox and could see and change what you can. Grade only your own this way; "
     "`harness device` and docs/trust.md say how to get bubblewrap.",
 )
+
+
+def _sandbox(chosen: str | Sandbox | None) -> Sandbox:
+    if isinstance(chosen, Sandbox):
+        return chosen
+    return sandboxes.by_name(chosen) if chosen else sandboxes.default()
 
 
 def _info_of_unreadable(path: Path) -> SubmissionInfo:

@@ -27,6 +27,12 @@ class Judgement:
 
 def judge(evidence: Evidence) -> Judgement:
     """Decide."""
+    judgement = _judge(evidence)
+    ours = judgement.verdict in (Verdict.JUDGE_ERROR, Verdict.ACCEPTED)
+    return judgement if ours or evidence.workload is None else _at_workload(judgement, evidence.workload)
+
+
+def _judge(evidence: Evidence) -> Judgement:
     if evidence.internal is not None:
         return _say(
             Verdict.JUDGE_ERROR,
@@ -46,6 +52,15 @@ def judge(evidence: Evidence) -> Judgement:
         verdict = Verdict.REJECTED if evidence.form.code == "output.tensor_type" else Verdict.WRONG_ANSWER
         return _say(verdict, evidence.form.code, evidence.form.message, **evidence.form.evidence)
     return _outputs(evidence) or _rules(evidence) or _accepted(evidence)
+
+
+def _at_workload(judgement: Judgement, workload: str) -> Judgement:
+    """Say that it happened at other sizes than those that are graded."""
+    reason = judgement.reason
+    message = f"{reason.message} This was at the further sizes that the problem checks, its workload {workload!r}."
+    return Judgement(
+        judgement.verdict, Reason(code=reason.code, message=message, evidence=reason.evidence | {"workload": workload})
+    )
 
 
 def _outputs(evidence: Evidence) -> Judgement | None:

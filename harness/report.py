@@ -211,7 +211,9 @@ class Correctness(_Model):
     """How the submission got the reference's parameters: copied by name, constructed from the same seed, or there
     are none."""
     leaves: list[LeafReport]
-    """Every leaf of the output."""
+    """Every leaf of the output, of the workload that is graded; of a further one if that came out wrong."""
+    also_checked: list[str] = []
+    """Further workloads of the problem, of other sizes, that were checked as well."""
     timed_calls_verified: int = 0
     """Outputs of timed calls that were fetched and compared as well."""
 

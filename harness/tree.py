@@ -34,40 +34,38 @@ def take_apart(value: object) -> tuple[Skeleton, list[torch.Tensor]]:
     Only exact built-in containers are entered: a subclass could compute on access, and is {"other"}. The named tuples
     that torch's own operators return count as tuples.
     """
+    leaves: list[torch.Tensor] = []
+    return _enter(value, 0, leaves, [0]), leaves
+
+
+# No closure over `leaves`: a function that calls itself is a reference cycle, and tensors of gigabytes would stay until
+# the next garbage collection.
+def _enter(node: object, depth: int, leaves: list[torch.Tensor], nodes: list[int]) -> Skeleton:
     import torch
 
-    leaves: list[torch.Tensor] = []
-    nodes = 0
-
-    def enter(node: object, depth: int) -> Skeleton:
-        nonlocal nodes
-        nodes += 1
-        if nodes > MAX_NODES or depth > MAX_DEPTH:
-            raise TreeError(f"a value of more than {MAX_NODES} parts, or nested deeper than {MAX_DEPTH}")
-        kind = type(node)
-        if isinstance(node, torch.Tensor) and issubclass(kind, torch.Tensor):
-            leaves.append(node)
-            return {"leaf": len(leaves) - 1}
-        if isinstance(node, tuple) and (kind is tuple or kind.__module__ == "torch.return_types"):
-            return {"tuple": [enter(item, depth + 1) for item in tuple.__iter__(node)]}
-        if isinstance(node, list) and kind is list:
-            return {"list": [enter(item, depth + 1) for item in node]}
-        if isinstance(node, dict) and kind is dict:
-            items = list(node.items())
-            if all(type(key) in (str, int) for key, _ in items):
-                return {"dict": [[key, enter(item, depth + 1)] for key, item in items]}
-        if node is None:
-            return {"none": None}
-        for name, scalar in _SCALARS.items():
-            if kind is scalar:
-                return {name: node if name in ("bool", "str") else repr(node)}
-        if kind is torch.dtype:
-            return {"dtype": str(node).removeprefix("torch.")}
-        if isinstance(node, torch.Size):
-            return {"size": list(node)}
-        return {"other": f"{kind.__module__}.{kind.__qualname__}"[:200]}
-
-    return enter(value, 0), leaves
+    nodes[0] += 1
+    if nodes[0] > MAX_NODES or depth > MAX_DEPTH:
+        raise TreeError(f"a value of more than {MAX_NODES} parts, or nested deeper than {MAX_DEPTH}")
+    kind = type(node)
+    if isinstance(node, torch.Tensor) and issubclass(kind, torch.Tensor):
+        leaves.append(node)
+        return {"leaf": len(leaves) - 1}
+    if isinstance(node, tuple) and (kind is tuple or kind.__module__ == "torch.return_types"):
+        return {"tuple": [_enter(item, depth + 1, leaves, nodes) for item in tuple.__iter__(node)]}
+    if isinstance(node, list) and kind is list:
+        return {"list": [_enter(item, depth + 1, leaves, nodes) for item in node]}
+    if isinstance(node, dict) and kind is dict and all(type(key) in (str, int) for key in node):
+        return {"dict": [[key, _enter(item, depth + 1, leaves, nodes)] for key, item in node.items()]}
+    if node is None:
+        return {"none": None}
+    for name, scalar in _SCALARS.items():
+        if kind is scalar:
+            return {name: node if name in ("bool", "str") else repr(node)}
+    if kind is torch.dtype:
+        return {"dtype": str(node).removeprefix("torch.")}
+    if isinstance(node, torch.Size):
+        return {"size": list(node)}
+    return {"other": f"{kind.__module__}.{kind.__qualname__}"[:200]}
 
 
 def put_together(skeleton: Skeleton, leaves: list[Any]) -> Any:

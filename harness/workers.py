@@ -1,6 +1,6 @@
 """A worker as the grader sees it: orders go in, claims come out, and nothing it does can hold the grader up.
 
-    Worker.start -> wait_ready -> open_device -> import_source -> construct -> load_state -> put, call, fetch, drop -> close
+    wait_ready -> import_source -> open_device -> construct -> load_state -> (put -> call -> fetch -> drop)* -> close
 
 Whatever goes wrong on the other side becomes a WorkerFailure with the phase in which it happened: an exception there, a
 limit, a death, silence, or a broken protocol.
@@ -33,6 +33,9 @@ Kind = Literal["failed", "died", "late", "limit", "protocol"]
 BuildHook = Callable[[dict[str, Any]], BuildOutcome]
 _C = TypeVar("_C", bound=claims.Claim)
 
+MAIN = "main"
+"""The model of the workload that is graded; others are only checked."""
+
 _START_S = 120.0
 """Importing torch from a cold disk can take a minute; it is not the submission's time."""
 _SEND_S = 30.0
@@ -40,8 +43,8 @@ _GRACE_S = 2.0
 """How long an end that explains a lost connection is waited for."""
 
 
-@dataclass(frozen=True)
-class WorkerFailure(Exception):  # noqa: N818 - not an error of ours
+@dataclass(eq=False)
+class WorkerFailure(Exception):
     """How a worker failed to carry out an order."""
 
     kind: Kind
@@ -147,19 +150,23 @@ class Worker:
         order = {"type": "import", "source": source, "filename": filename, "entry": entry}
         self._ask(order, "import", limit_s, claims.Done)
 
-    def construct(self, arguments: Sequence[Any], seed: int, limit_s: float) -> dict[str, TensorSpec]:
-        """Have the model constructed; returns its state's specs by name."""
+    def construct(
+        self, arguments: Sequence[Any], seed: int, limit_s: float, *, model: str = MAIN
+    ) -> dict[str, TensorSpec]:
+        """Have a model constructed under the name `model`; returns its state's specs by name."""
         self.put("init", tuple(arguments), on_cpu=True)
-        answer = self._ask({"type": "construct", "seed": seed}, "construct", limit_s, claims.Constructed)
+        order = {"type": "construct", "model": model, "seed": seed}
+        answer = self._ask(order, "construct", limit_s, claims.Constructed)
         return {
             entry.key: TensorSpec(entry.dtype, tuple(entry.shape), None if entry.strides is None else (*entry.strides,))
             for entry in answer.state
         }
 
-    def load_state(self, state: dict[str, torch.Tensor], limit_s: float) -> None:
+    def load_state(self, state: dict[str, torch.Tensor], limit_s: float, *, model: str = MAIN) -> None:
         """Have the reference's parameters and buffers loaded."""
         self.put("state", tuple(state.values()))
-        self._ask({"type": "load_state", "keys": list(state)}, "load_state", limit_s, claims.Done)
+        order = {"type": "load_state", "model": model, "keys": list(state)}
+        self._ask(order, "load_state", limit_s, claims.Done)
 
     def put(self, name: str, value: Any, *, on_cpu: bool = False, limit_s: float = 60.0) -> None:
         """Send a value; its tensors arrive on the worker's device unless `on_cpu`."""
@@ -194,6 +201,7 @@ class Worker:
         source: str,
         output: str,
         *,
+        model: str = MAIN,
         seed: int,
         limit_s: float,
         poison: Sequence[int] = (),
@@ -204,6 +212,7 @@ class Worker:
         """Have the model called on a value that was put. Returns what the worker says about what came back."""
         order = {
             "type": "call",
+            "model": model,
             "input": source,
             "output": output,
             "seed": seed,
@@ -245,9 +254,10 @@ class Worker:
                 if first < last:
                     yield leaf, first - start, private[first - low : last - low]
 
-    def drop(self, names: Sequence[str] = (), early: Sequence[str] = ()) -> None:
-        """Have values forgotten, or only the early copies of outputs."""
-        self._ask({"type": "drop", "names": list(names), "early": list(early)}, "drop", 60.0, claims.Done)
+    def drop(self, names: Sequence[str] = (), *, early: Sequence[str] = (), models: Sequence[str] = ()) -> None:
+        """Have values forgotten, only the early copies of outputs, or models; after models, memory is given back."""
+        order = {"type": "drop", "names": list(names), "early": list(early), "models": list(models)}
+        self._ask(order, "drop", 60.0, claims.Done)
 
     def _inner_device(self) -> str:
         # The environment shows the worker its own GPU alone.

@@ -18,7 +18,7 @@ __global__ void softplus_kernel(const float4* x, float4* y, int64_t fours) {
 }
 
 torch::Tensor softplus_forward(torch::Tensor x) {
-    TORCH_CHECK(x.is_cuda() && x.is_contiguous() && x.scalar_type() == torch::kFloat32, "x: contiguous fp32 on the GPU");
+    TORCH_CHECK(x.is_cuda() && x.is_contiguous() && x.scalar_type() == torch::kFloat32, "x: contiguous fp32 on a GPU");
     TORCH_CHECK(x.numel() % 4 == 0, "x: a multiple of four elements");
     auto y = torch::empty_like(x);
     int64_t fours = x.numel() / 4;

@@ -58,14 +58,14 @@ class Plan:
         counts = [len(blocks) for blocks in self.blocks.values()]
         if min(counts) < self.goal.min_blocks:
             if elapsed_s > 4 * self.goal.budget_s and min(counts) >= 1:
-                self.stopped_because = (
-                    f"four times the budget of {self.goal.budget_s:g} s was spent after {min(counts)} blocks of each side"
-                )
+                self.stopped_because = f"four times the budget of {self.goal.budget_s:g} s was spent after {min(counts)} blocks of each side"
                 return True
             return False
         widths = [relative_half_width(median_interval(blocks, resamples=400)) for blocks in self.blocks.values()]
         if max(widths) <= self.goal.relative_half_width:
-            self.stopped_because = f"both intervals are within {100 * self.goal.relative_half_width:g} % of their medians"
+            self.stopped_because = (
+                f"both intervals are within {100 * self.goal.relative_half_width:g} % of their medians"
+            )
             return True
         if elapsed_s > self.goal.budget_s:
             self.stopped_because = f"the budget of {self.goal.budget_s:g} s was spent"

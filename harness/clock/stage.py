@@ -12,10 +12,10 @@ import statistics
 import time
 from collections.abc import Callable
 
+from harness.claims import Returned
 from harness.clock.offset import event_offset_us
 from harness.clock.plan import Goal, Plan, Side
 from harness.clock.stats import median_interval, ratio_interval
-from harness.claims import Returned
 from harness.compare import check_form, compare, worst
 from harness.evidence import Evidence
 from harness.oracle import Oracle
@@ -86,7 +86,9 @@ class TimeStage:
     def _block(self, side: Side, calls: int) -> list[float]:
         if side == "reference":
             # Its outputs are not in question: one fresh input a block is enough.
-            self._workers[side].put("in", tuple(self._oracle.inputs(self._seeds.of("timed inputs", next(self._serial)))))
+            self._workers[side].put(
+                "in", tuple(self._oracle.inputs(self._seeds.of("timed inputs", next(self._serial))))
+            )
         samples = []
         for _ in range(calls):
             elapsed_us, host_us = self._call(side, fresh=side == "candidate")

@@ -12,7 +12,17 @@ from pathlib import Path
 from harness.device import Device
 from harness.sandbox.base import Mount
 
-_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/lib32", "/etc/ld.so.cache", "/etc/ld.so.conf.d", "/etc/alternatives")
+_SYSTEM = (
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib64",
+    "/lib32",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf.d",
+    "/etc/alternatives",
+)
 _DRIVER = ("/usr/local/nvidia", "/proc/driver/nvidia")
 _KEPT = (
     # Which processor's code paths the numeric libraries take: the same here as there, or the two sides differ.

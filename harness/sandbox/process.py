@@ -1,9 +1,9 @@
 """A supervised process tree with its limits watched and its output kept: what every local sandbox builds on.
 
-    SupervisedProcess
-      |- supervisor.py       starts the command, ends all it started
-      |- output reader       a thread: keeps the head and the tail of what is printed
-      `- watcher             a thread: wall clock, memory, output, scratch folder, process count
+SupervisedProcess
+  |- supervisor.py       starts the command, ends all it started
+  |- output reader       a thread: keeps the head and the tail of what is printed
+  `- watcher             a thread: wall clock, memory, output, scratch folder, process count
 """
 
 from __future__ import annotations

@@ -22,9 +22,7 @@ class CudaClock:
         self._start = torch.cuda.Event(enable_timing=True)
         self._end = torch.cuda.Event(enable_timing=True)
 
-    def time(
-        self, call: Callable[[], Any], keep: Callable[[Any], Any], queue_us: float
-    ) -> tuple[Any, float, float]:
+    def time(self, call: Callable[[], Any], keep: Callable[[Any], Any], queue_us: float) -> tuple[Any, float, float]:
         """Time `call()`; returns what `keep` makes of its result, microseconds on the device, microseconds on the host.
 
         `queue_us` microseconds of idling are queued first, then the write that evicts L2: as long as the host needs
@@ -53,9 +51,7 @@ class CpuClock:
         self._flush_bytes = flush_bytes
         self._flush: torch.Tensor | None = None
 
-    def time(
-        self, call: Callable[[], Any], keep: Callable[[Any], Any], queue_us: float
-    ) -> tuple[Any, float, float]:
+    def time(self, call: Callable[[], Any], keep: Callable[[Any], Any], queue_us: float) -> tuple[Any, float, float]:
         """Time `call()`; returns what `keep` makes of its result, and the microseconds twice: a CPU is its own host."""
         if self._flush is None:
             self._flush = torch.zeros(self._flush_bytes, dtype=torch.uint8)

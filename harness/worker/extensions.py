@@ -80,7 +80,9 @@ class _Asker:
         descriptors = self._channel.take_descriptors()
         if answer["type"] != "built":
             raise RuntimeError(f"Error building extension '{name}': {answer.get('message', '')}")
-        return self._load(descriptors[0], answer["module_name"], answer["key"], bool(request["is_python_module"]), given)
+        return self._load(
+            descriptors[0], answer["module_name"], answer["key"], bool(request["is_python_module"]), given
+        )
 
     def _load(self, fd: int, module_name: str, key: str, is_python_module: bool, given: dict[str, Any]) -> Any:
         if (module_name, key) in self._modules:
@@ -148,7 +150,9 @@ def _collect(sources: list[str], include_paths: list[str]) -> tuple[dict[str, An
         }
         | set(_included(files))
     )[:_HEADERS_MAX]
-    root = Path(os.path.commonpath([str(file.parent) for file in [*files, *headers]] + [str(path) for path in own_paths]))
+    root = Path(
+        os.path.commonpath([str(file.parent) for file in [*files, *headers]] + [str(path) for path in own_paths])
+    )
 
     def packed(file: Path) -> dict[str, str]:
         return {"name": file.relative_to(root).as_posix(), "text": file.read_text(encoding="utf-8")}

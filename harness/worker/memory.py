@@ -29,6 +29,9 @@ class CpuMemory:
         with contextlib.suppress(AttributeError):
             self._libc.mallopt(_M_PERTURB, 0x80 if sizes else 0)
 
+    def release(self) -> None:
+        """Freed memory goes back by itself on a CPU."""
+
     def settle(self) -> None:
         """Nothing is pending on a CPU."""
 
@@ -63,6 +66,10 @@ class CudaMemory:
                 if block["state"] == "inactive":
                     self._runtime.cudaMemset(ctypes.c_void_p(address), 0xFF, ctypes.c_size_t(block["size"]))
                 address += block["size"]
+
+    def release(self) -> None:
+        """Give memory that the allocator keeps for later back to the device, where others need it."""
+        torch.cuda.empty_cache()
 
     def settle(self) -> None:
         """Wait for the device, and forget errors of calls before."""

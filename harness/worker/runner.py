@@ -43,8 +43,8 @@ class Runner:
         self._memory: CpuMemory | CudaMemory = CpuMemory()
         self._clock: CpuClock | CudaClock | None = None
         self._entry: type | None = None
-        self._model: Any = None
-        self._buffers: dict[str, torch.Tensor] = {}
+        self._models: dict[str, Any] = {}
+        self._buffers: dict[str, dict[str, torch.Tensor]] = {}
         self._window: Window | None = None
         self._values: dict[str, Any] = {}
         self._inputs: dict[str, list[torch.Tensor]] = {}
@@ -104,19 +104,21 @@ class Runner:
         elif not callable(model):
             raise Failure("signature", f"{self._entry.__name__} makes an object that can't be called")
         self._memory.check_errors("the constructor")
-        self._model = model
+        self._models[order["model"]] = model
         state = [] if not isinstance(model, torch.nn.Module) else list(model.state_dict().items())
         return {
             "type": "constructed",
             "state": [
-                {"key": key, **TensorSpec.of(value).to_json()} for key, value in state if isinstance(value, torch.Tensor)
+                {"key": key, **TensorSpec.of(value).to_json()}
+                for key, value in state
+                if isinstance(value, torch.Tensor)
             ],
         }
 
     def load_state(self, order: dict[str, Any]) -> dict[str, Any]:
         """Take over the reference's parameters, by name and strictly."""
         tensors = self._values.pop("state")
-        self._model.load_state_dict(dict(zip(order["keys"], tensors, strict=True)), strict=True)
+        self._models[order["model"]].load_state_dict(dict(zip(order["keys"], tensors, strict=True)), strict=True)
         return {"type": "done"}
 
     def take_window(self, order: dict[str, Any]) -> dict[str, Any]:
@@ -161,7 +163,7 @@ class Runner:
         return {"type": "done"}
 
     def drop(self, order: dict[str, Any]) -> dict[str, Any]:
-        """Forget values and calls."""
+        """Forget values, calls, early copies of outputs, models."""
         self._stream = None
         for name in order["names"]:
             self._values.pop(name, None)
@@ -169,13 +171,19 @@ class Runner:
             self._calls.pop(name, None)
         for name in order["early"]:
             self._calls[name].early = []
+        for name in order["models"]:
+            self._models.pop(name, None)
+            self._buffers.pop(name, None)
+        if order["models"]:
+            self._memory.release()
         return {"type": "done"}
 
     def call(self, order: dict[str, Any]) -> dict[str, Any]:
         """Call the model on a value that was put, and keep what it returns."""
         arguments = self._values[order["input"]]
+        model = self._models[order["model"]]
         if order["restore_buffers"]:
-            self._restore_buffers()
+            self._restore_buffers(order["model"])
         self._memory.poison(order["poison"])
         torch.manual_seed(order["seed"])
         self._memory.settle()
@@ -184,11 +192,11 @@ class Runner:
             if order["timed"]:
                 assert self._clock is not None
                 result, elapsed_us, host_us = self._clock.time(
-                    lambda: self._model(*arguments), self._keep_early, order["queue_us"]
+                    lambda: model(*arguments), self._keep_early, order["queue_us"]
                 )
                 value, call = result
             else:
-                returned = self._model(*arguments)
+                returned = model(*arguments)
                 value, call = self._keep_early(returned)
         self._memory.check_errors("the call")
         skeleton, leaves = value
@@ -212,18 +220,19 @@ class Runner:
         early = [torch.clone(leaf) for leaf in plain] if len(plain) == len(leaves) else []
         return (skeleton, leaves), _Call(live=plain, early=early)
 
-    def _restore_buffers(self) -> None:
-        """Set the model's buffers back to what they were at the first such call, so that calls do not build on each
+    def _restore_buffers(self, name: str) -> None:
+        """Set a model's buffers back to what they were at the first such call, so that calls do not build on each
         other."""
-        if not isinstance(self._model, torch.nn.Module):
+        model = self._models[name]
+        if not isinstance(model, torch.nn.Module):
             return
-        now = dict(self._model.named_buffers())
-        if not self._buffers:
-            self._buffers = {name: buffer.clone() for name, buffer in now.items()}
+        now = dict(model.named_buffers())
+        if name not in self._buffers:
+            self._buffers[name] = {key: buffer.clone() for key, buffer in now.items()}
         with torch.no_grad():
-            for name, kept in self._buffers.items():
-                if name in now and now[name].shape == kept.shape:
-                    now[name].copy_(kept)
+            for key, kept in self._buffers[name].items():
+                if key in now and now[key].shape == kept.shape:
+                    now[key].copy_(kept)
 
 
 def _is_plain(leaf: torch.Tensor) -> bool:
