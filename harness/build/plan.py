@@ -14,12 +14,10 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from harness.build import flags as allowed
-from harness.build.diagnostics import Place
+from harness.build.diagnostics import Diagnostic, Place
+from harness.build.hints import GENERATED, Sources
 from harness.build.request import ExtensionRequest
 from harness.build.toolchain import Toolchain
-
-GENERATED = "functions"
-"""File name of diagnostics in the bindings that load_inline writes itself."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +41,8 @@ class Unit:
     cuda: bool
     flags: tuple[str, ...]
     """Everything between the compiler and `-c`."""
+    precompile: bool
+    """Whether a header that was precompiled without this unit's include paths means the same in it."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,8 @@ class Plan:
     with_cuda: bool
     arch: tuple[str, ...]
     """Architectures compiled for, as nvcc names them (`sm_90`)."""
+    warnings: tuple[Diagnostic, ...] = ()
+    """What is to be said before any compiler has run."""
 
     def locate(self, file: str, line: int | None) -> Place:
         """The place that a solver knows for a compiler's file (below src/) and line."""
@@ -67,6 +69,21 @@ class Plan:
                 if part.first <= line < part.first + part.lines:
                     return part.label, line - part.first + 1 if part.numbered else None
         return file, line
+
+    def sources(self) -> Sources:
+        """The solver's own texts, by the names that diagnostics use."""
+        texts: dict[str, str] = {}
+        for name, text in self.files.items():
+            lines = text.split("\n")
+            parts = self.parts.get(name)
+            if parts is None:
+                texts[name] = text
+                continue
+            for part in parts:
+                if part.numbered:
+                    texts[part.label] = "\n".join(lines[part.first - 1 : part.first - 1 + part.lines])
+        generated = any(part.label == GENERATED for part in self.parts.get("main.cpp", ()))
+        return Sources(texts, with_functions=generated)
 
 
 def make_plan(request: ExtensionRequest, toolchain: Toolchain, arch: tuple[str, ...]) -> Plan:
@@ -95,16 +112,28 @@ def make_plan(request: ExtensionRequest, toolchain: Toolchain, arch: tuple[str, 
         else:
             flags = torch_flags.cxx.fill(request.name, tuple(host)) + list(late)
         stem = re.sub(r"\W", "_", PurePosixPath(source).stem)
-        units.append(Unit(source, f"{index}_{stem}.o", is_cuda[source] and with_cuda, (*includes, *flags)))
+        own_folders = any(not flag.startswith("-I/") for flag in includes) or any(f.startswith("-I") for f in host)
+        units.append(
+            Unit(source, f"{index}_{stem}.o", is_cuda[source] and with_cuda, (*includes, *flags), not own_folders)
+        )
+    named = allowed.architectures_named([*gencode, *device]) if with_cuda else []
     return Plan(
         module_name=request.name,
         files=files,
         parts=parts,
         units=tuple(units),
-        link_flags=tuple(torch_flags.link.fill(request.name, tuple(link))),
+        link_flags=(*torch_flags.link.fill(request.name, tuple(link)), *_required(request)),
         with_cuda=with_cuda,
-        arch=tuple(dict.fromkeys(allowed.architectures_named(list(gencode) + device))) if with_cuda else (),
+        arch=tuple(dict.fromkeys(named)),
+        warnings=_foreign_architecture(named, arch) if with_cuda else (),
     )
+
+
+def _required(request: ExtensionRequest) -> tuple[str, ...]:
+    """A library that is to be imported must have the function that Python looks for; better said by the linker."""
+    if not request.is_python_module:
+        return ()
+    return (f"-Wl,--require-defined=PyInit_{request.name.rpartition('.')[2]}",)
 
 
 def _layout(request: ExtensionRequest) -> tuple[dict[str, str], dict[str, tuple[Part, ...]], list[str]]:
@@ -173,6 +202,25 @@ def choose_architecture(
     listed = re.findall(r"\d+\.\d+[af]?", arch_list or "")
     special = [name.replace(".", "") for name in listed if name[-1] in "af" and name[:-1] in arch]
     return _gencode(special[:1] or numbers), user
+
+
+def _foreign_architecture(named: list[str], arch: tuple[str, ...]) -> tuple[Diagnostic, ...]:
+    numbers = [one.replace(".", "") for one in arch]
+    if not arch or any(re.sub(r"\D", "", name) in numbers for name in named):
+        return ()
+    return (
+        Diagnostic(
+            file="extra_cuda_cflags",
+            line=None,
+            column=None,
+            severity="warning",
+            message=f"compiled for {', '.join(dict.fromkeys(named))}, but the device is sm_{numbers[0]}",
+            hint="Leave -arch and -gencode out: the device's own architecture is the default. Code for another "
+            "one either "
+            "does not run here (no kernel image is available) or is translated at load without this one's "
+            "instructions.",
+        ),
+    )
 
 
 def _gencode(numbers: list[str]) -> tuple[str, ...]:

@@ -11,29 +11,31 @@ import dataclasses
 import hashlib
 import json
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Literal
 
 from harness.build.cache import BuildCache, CacheEntry
-from harness.build.diagnostics import Diagnostic, KernelResources, first_errors_first, parse_compiler_output
+from harness.build.diagnostics import Diagnostic, KernelResources
+from harness.build.explain import explain, linker_words, shorten
 from harness.build.flags import FlagNotAllowed
+from harness.build.headers import HeaderStore, touch
 from harness.build.jobs import Slots
+from harness.build.lean import LEAN_VERSION
+from harness.build.objects import Compiled, Compiler, OnLine
 from harness.build.outcome import BuildFailure, BuildLimits, BuildOutcome, Recipe
-from harness.build.plan import Plan, Unit, make_plan
+from harness.build.plan import Plan, make_plan
 from harness.build.ptxas import is_resource_line, parse_resources
 from harness.build.request import ExtensionRequest
-from harness.build.runner import StepResult, plain_file, run_step
+from harness.build.runner import plain_file
 from harness.build.toolchain import MissingCompiler, Toolchain, discover
 from harness.sandbox.base import Sandbox
 
 RECIPE_VERSION = 1
 """Goes into every key: raise it whenever the same request would be built differently."""
 MAX_DIAGNOSTICS = 200
+MAX_KERNELS = 256
 MAX_LOG_CHARS = 256 << 10
-
-OnLine = Callable[[str], None]
 
 
 class BuildService:
@@ -47,12 +49,17 @@ class BuildService:
         limits: BuildLimits | None = None,
         jobs: int | None = None,
         toolchain: Toolchain | None = None,
+        use_lean: bool = True,
     ) -> None:
-        """`jobs`: compilers at once on this machine, all graders together; by default by cores and memory."""
+        """`jobs`: compilers at once on this machine, all graders together; by default by cores and memory.
+
+        `use_lean` off compiles with torch's full headers at once; the outcome is the same, later.
+        """
         self.sandbox = sandbox
         self.cache = cache
         self.limits = limits or BuildLimits()
         self.slots = Slots(cache.root / "slots", jobs)
+        self.use_lean = use_lean
         self._toolchain = toolchain
 
     def build(
@@ -75,7 +82,7 @@ class BuildService:
         except MissingCompiler as error:
             failure = BuildFailure("build.no_compiler", str(error), {"missing": error.missing, "device": device})
             return _refused(request, started, failure)
-        key = build_key(request, toolchain, plan)
+        key = build_key(request, toolchain, plan, use_lean=self.use_lean)
         if entry := self.cache.lookup(key):
             return _from_entry(entry, plan, started, cached=True)
         with self.cache.lock(key):
@@ -86,67 +93,64 @@ class BuildService:
         return outcome
 
     def _build(self, plan: Plan, toolchain: Toolchain, key: str, started: float, say: OnLine) -> BuildOutcome:
+        headers = HeaderStore(self.cache, toolchain, self.sandbox, self.limits)
         with self.cache.staging() as folder:
             _write_files(plan, toolchain, folder)
+            compiler = Compiler(
+                self.sandbox, toolchain, self.limits, self.slots, headers, folder, say, use_lean=self.use_lean
+            )
             with ThreadPoolExecutor(max_workers=len(plan.units)) as pool:
-                jobs = [pool.submit(self._compile, unit, toolchain, folder, say) for unit in plan.units]
-                results = [job.result() for job in jobs]
+                jobs = [pool.submit(compiler.compile, unit, index, plan) for index, unit in enumerate(plan.units)]
+                objects = [job.result() for job in jobs]
+            results = [each.result for each in objects]
             failure = next((result.failure for result in results if result.failure), None)
             if failure is None and all(result.ok for result in results):
-                results.append(self._link(plan, toolchain, folder, say))
-                failure = results[-1].failure
-            output = "\n".join(result.output for result in results)
+                linked = compiler.link(plan)
+                results.append(dataclasses.replace(linked, output=linker_words(linked.output)))
+                failure = linked.failure
             library = folder / "obj" / "library.so"
-            built = (
-                failure is None
-                and all(result.ok for result in results)
-                and plain_file(library, self.limits.library_bytes)
-            )
-            diagnostics = first_errors_first(parse_compiler_output(_shorten(output, folder, toolchain), plan.locate))
-            if not built and failure is None:
-                failure = _failed(diagnostics)
+            built = failure is None and all(result.ok for result in results)
+            built = built and plain_file(library, self.limits.library_bytes)
+            output = "\n".join(result.output for result in results)
+            shown = shorten(output, folder, toolchain)
+            kernels = parse_resources(output)
+            readable = compiler.demangled([kernel.name for kernel in kernels[:MAX_KERNELS]])
+            kernels = [k.model_copy(update={"name": readable.get(k.name, k.name)}) for k in kernels[:MAX_KERNELS]]
+            report = explain(shown, plan, kernels)
+            if failure is None and (not built or report.fatal):
+                built = False
+                failure = _failed(report.diagnostics)
             meta: dict[str, Any] = {
                 "name": plan.module_name,
-                "recipe": "full",
+                "recipe": _recipe(objects),
                 "seconds": time.monotonic() - started,
-                "diagnostics": [d.model_dump() for d in diagnostics[:MAX_DIAGNOSTICS]],
-                "kernels": [k.model_dump() for k in parse_resources(output)],
-                "log": _log(_shorten(output, folder, toolchain)),
+                "diagnostics": [d.model_dump() for d in report.diagnostics[:MAX_DIAGNOSTICS]],
+                "kernels": [k.model_dump() for k in report.kernels],
+                "log": _log(shown),
                 "failure": dataclasses.asdict(failure) if failure else None,
             }
+            touch(headers.folder)
             if not built and failure is not None and failure.code != "build.failed":
                 # A limit says something about this machine at this time: not kept.
                 return _from_entry(CacheEntry(key, folder, dict(meta, ok=False)), plan, started, cached=False)
             return _from_entry(self.cache.publish(key, library if built else None, meta), plan, started, cached=False)
 
-    def _compile(self, unit: Unit, toolchain: Toolchain, folder: Path, say: OnLine) -> StepResult:
-        compiler = toolchain.nvcc if unit.cuda else toolchain.cxx
-        argv = [str(compiler), *unit.flags, "-c", unit.source, "-o", f"../obj/{unit.object}"]
-        with self.slots.take():
-            say(f"compiling {unit.source}")
-            return run_step(self.sandbox, toolchain, argv, folder, self.limits, what=unit.source)
 
-    def _link(self, plan: Plan, toolchain: Toolchain, folder: Path, say: OnLine) -> StepResult:
-        objects = [f"../obj/{unit.object}" for unit in plan.units]
-        late = ["-L../lib"]
-        if plan.with_cuda and toolchain.cuda_home is not None:
-            late.append(f"-L{toolchain.cuda_home / 'lib64' / 'stubs'}")
-        argv = [str(toolchain.cxx), *objects, *plan.link_flags, *late, "-o", "../obj/library.so"]
-        with self.slots.take():
-            say("linking")
-            return run_step(self.sandbox, toolchain, argv, folder, self.limits, what="the link")
-
-
-def build_key(request: ExtensionRequest, toolchain: Toolchain, plan: Plan) -> str:
+def build_key(request: ExtensionRequest, toolchain: Toolchain, plan: Plan, *, use_lean: bool = True) -> str:
     """Content key of a build: everything that decides what comes out."""
     content = {
-        "recipe": RECIPE_VERSION,
+        "recipe": [RECIPE_VERSION, LEAN_VERSION, use_lean],
         "request": request.canonical(),
         "toolchain": toolchain.identity,
         "units": [[unit.source, unit.cuda, *unit.flags] for unit in plan.units],
         "link": plan.link_flags,
     }
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _recipe(objects: list[Compiled]) -> Recipe:
+    recipes = {each.recipe for each in objects}
+    return "mixed" if len(recipes) > 1 else recipes.pop()
 
 
 def _write_files(plan: Plan, toolchain: Toolchain, folder: Path) -> None:
@@ -162,20 +166,6 @@ def _write_files(plan: Plan, toolchain: Toolchain, folder: Path) -> None:
                 link = folder / "lib" / f"{library.name.split('.so')[0]}.so"
                 if not link.is_symlink():
                     link.symlink_to(library)
-
-
-def _shorten(text: str, folder: Path, toolchain: Toolchain) -> str:
-    """Paths as a solver knows them: torch's and the toolkit's headers by their include names, ours not at all."""
-    text = text.replace(f"{folder}/src/", "").replace(f"{folder}/", "").replace("../obj/", "")
-    for root in (
-        toolchain.torch_root / "include" / "torch" / "csrc" / "api" / "include",
-        toolchain.torch_root / "include",
-    ):
-        text = text.replace(f"{root}/", "")
-    if toolchain.cuda_home is not None:
-        for root in {toolchain.cuda_home, toolchain.cuda_home.resolve()}:
-            text = text.replace(f"{root}/include/", "").replace(f"{root}/bin/../targets/x86_64-linux/include/", "")
-    return text
 
 
 def _log(text: str) -> str:

@@ -145,7 +145,7 @@ class Toolchain:
 
 
 def visible(folders: list[Path]) -> tuple[Mount, ...]:
-    """Mounts under which each folder or file is found by its name, links on the way included; what is missing is left out."""
+    """Mounts under which each folder or file is found by its name, links included; what is missing is left out."""
     wanted: list[Path] = []
     for folder in folders:
         link = folder
