@@ -94,7 +94,7 @@ class Checker:
         self._evidence.form = check_form(expected, returned.value, returned.leaves, self._worker.torch_device.type)
         if self._evidence.form is not None:
             return None
-        self._early.append(compare(expected, self._worker.fetch(f"out{name}", "early", expected.specs), trial))
+        self._early.append(compare(expected, self._worker.fetch(f"out{name}", "early", expected.specs), trial + 1))
         if not self._in_place:
             self._look_at_inputs(name, inputs, trial)
         self._worker.drop([f"in{name}"], early=[f"out{name}"])
@@ -125,14 +125,14 @@ class Checker:
                     rtol=0.0,
                     outside=count,
                     fraction_outside=count / max(1, tensors[index].numel()),
-                    worst_trial=trial,
+                    worst_trial=trial + 1,
                 )
             )
 
     def _release(self, held: dict[int, Expected]) -> None:
         trial = next(iter(held))
         expected = held.pop(trial)
-        self._live.append(compare(expected, self._worker.fetch(f"out{trial}", "live", expected.specs), trial))
+        self._live.append(compare(expected, self._worker.fetch(f"out{trial}", "live", expected.specs), trial + 1))
         self._worker.drop([f"out{trial}"])
 
     def _room_for(self, expected: Expected) -> int:

@@ -188,7 +188,10 @@ class _Tally:
         error = torch.where(exact, 0.0, (y - r).abs())
         size = r.abs()
         allowed = leaf.atol * leaf.scale + leaf.rtol * size
-        ok = torch.where(torch.isfinite(size), error <= allowed, exact)
+        close = error <= allowed
+        if whole:
+            close &= exact | (allowed > 0)
+        ok = torch.where(torch.isfinite(size), close, exact)
         finite = torch.isfinite(error)
         counted = torch.where(finite, error, 0.0)
         relative = torch.where(finite & torch.isfinite(size) & (size > 0), counted / size, 0.0)
@@ -245,8 +248,8 @@ def reading(leaf: LeafReport) -> str:
         if (leaf.fraction_outside or 0) < 0.01:
             return f"Only {share} are outside: look at edges, tails and rare cases rather than at the formula."
         if leaf.rms_error is not None and leaf.rms_error > 0.5 * leaf.scale:
-            return f"{share} are outside, and the error is as large as the output itself: a different result, not rounding."
-        return f"{share} are outside, with errors small beside the output's size: lost accuracy, or a slightly wrong constant."
+            return f"{share} are outside, with errors as large as the output itself: a different result, not rounding."
+        return f"{share} are outside, by little beside the output's size: lost accuracy, or a constant slightly off."
     allowed = leaf.atol * leaf.scale
     if (leaf.max_rel_error or 0) > 10 * leaf.rtol and leaf.max_abs_error <= max(allowed, 1e-300):
         return (

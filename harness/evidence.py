@@ -18,6 +18,8 @@ class Evidence:
 
     mode: Literal["run", "check", "compile"] = "run"
     """As in the report."""
+    device: Literal["cuda", "cpu"] = "cuda"
+    """What it runs on."""
     internal: str | None = None
     """A traceback of our own."""
     invalid: SubmissionError | None = None

@@ -98,6 +98,7 @@ def grade(
         loaded, info = None, _info_of_unreadable(Path(submission))
     # A compile needs no device: what stands in for one is the CPU, with the architecture that was asked for.
     chosen = open_device("cpu" if mode == "compile" else device)
+    evidence.device = chosen.kind
     load = problem.workload(workload, chosen.kind)
     grading = _Grading(
         problem=problem,
@@ -286,8 +287,7 @@ class _Grading:
             if self.device.kind == "cpu" and self.evidence.mode != "compile" and _wants_cuda(request):
                 outcome = _refuse(
                     "build.needs_cuda",
-                    f"The extension {request.name!r} has CUDA sources, and this grading runs on the CPU: grade it on a "
-                    "machine with a GPU, or look at its compile errors with `harness compile`.",
+                    f"its extension {request.name!r} has CUDA sources",
                 )
             else:
                 self._progress(self._stage_name, f"compiling {request.name}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 import signal
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from harness.evidence import Evidence
@@ -120,7 +121,7 @@ def _accepted(evidence: Evidence) -> Judgement:
 
 
 def _failed(evidence: Evidence, failure: WorkerFailure) -> Judgement:
-    if failure.phase in ("start", "open"):
+    if failure.phase == "start":
         return _say(
             Verdict.JUDGE_ERROR,
             "judge.worker_start",
@@ -137,6 +138,8 @@ def _raised(evidence: Evidence, failure: WorkerFailure) -> Judgement:
     details = {"phase": failure.phase, "error": failed.error, "traceback": failed.traceback, **failed.evidence}
     refused = next((build for build in evidence.builds if not build.ok), None)
     if refused is not None and refused.failure is not None and failed.category == "exception":
+        if refused.failure.code == "build.needs_cuda":
+            return _needs_cuda(refused.failure.message, details)
         message = refused.failure.message
         first = next((each for each in refused.diagnostics if each.severity == "error"), None)
         if first is not None and refused.failure.code == "build.failed":
@@ -172,15 +175,19 @@ def _raised(evidence: Evidence, failure: WorkerFailure) -> Judgement:
         case "output":
             return _say(Verdict.WRONG_ANSWER, "output.structure", _sentence(message), **details)
     first_line = message.splitlines()[0][:300]
-    if _NEEDS_CUDA.search(message) and evidence.warnings and evidence.warnings[0].code == "device.no_cuda":
-        return _say(
-            Verdict.RUNTIME_ERROR,
-            "run.needs_cuda",
-            f"The submission needs CUDA, and this grading runs on the CPU ({failed.error} {where}: {first_line}). "
-            "Grade it on a machine with a GPU.",
-            **details,
-        )
+    if evidence.device == "cpu" and _NEEDS_CUDA.search(message):
+        return _needs_cuda(f"{failed.error} {where}: {first_line}", details)
     return _say(Verdict.RUNTIME_ERROR, "run.exception", f"{failed.error} {where}: {first_line}", **details)
+
+
+def _needs_cuda(what: str, details: Mapping[str, object]) -> Judgement:
+    return _say(
+        Verdict.RUNTIME_ERROR,
+        "run.needs_cuda",
+        f"The submission needs CUDA, and this grading runs on the CPU ({what}). Grade it on a machine with a GPU, or "
+        "look at what its compiler says with `harness compile`.",
+        **details,
+    )
 
 
 def _died(evidence: Evidence, failure: WorkerFailure) -> Judgement:
@@ -249,6 +256,7 @@ def _protocol(evidence: Evidence, failure: WorkerFailure) -> Judgement:
 
 _PHASES = {
     "import": "while it was imported",
+    "open": "while its process opened the device",
     "construct": "in the constructor",
     "load_state": "while the reference's parameters were loaded",
     "put": "while inputs were handed over",

@@ -57,7 +57,7 @@ class Oracle:
         return self._passable(made, self._device, "get_inputs")
 
     def expected(self, inputs_seed: int, call_seed: int, *, restore_buffers: bool = False) -> Expected:
-        """What the reference returns for the inputs of a seed. Makes the inputs itself: the reference may change them."""
+        """What the reference returns for the inputs of a seed, which it gets a copy of its own of and may change."""
         if restore_buffers:
             for name, buffer in self._buffers():
                 buffer.copy_(self._initial_buffers[name])

@@ -195,7 +195,7 @@ class LeafReport(_Model):
     worst_expected: float | str | None = None
     """The reference's value there."""
     worst_trial: int | None = None
-    """The trial it happened in."""
+    """The trial, or the timed call, it happened in; the first is 1."""
     reading: str = ""
     """One sentence on how to read these figures together."""
 
@@ -295,8 +295,8 @@ class Report(_Model):
     stages: list[Stage] = []
     """In the order in which they ran."""
     seed: str | None = None
-    """A whole number, as text since it has up to 128 bits. Repeats this grading with --seed. Secret while a competition runs: whoever shows reports to solvers leaves it
-    out."""
+    """A whole number, as text since it has up to 128 bits. Repeats this grading with --seed. Secret while a competition
+    runs: whoever shows reports to solvers leaves it out."""
     log: str = ""
     """What the submission printed, capped. A claim, shown to people and never read by the grader."""
 

@@ -38,6 +38,8 @@ MAIN = "main"
 
 _START_S = 120.0
 """Importing torch from a cold disk can take a minute; it is not the submission's time."""
+_TRANSFER_S = 60.0
+"""For moving a value in or out, or forgetting it: gigabytes take a second."""
 _SEND_S = 30.0
 _GRACE_S = 2.0
 """How long an end that explains a lost connection is waited for."""
@@ -140,10 +142,10 @@ class Worker:
         if hello.protocol != PROTOCOL or hello.torch != torch.__version__:
             raise WorkerFailure("protocol", "start", f"the worker runs torch {hello.torch}, not {torch.__version__}")
 
-    def open_device(self, limit_s: float = _START_S) -> None:
+    def open_device(self) -> None:
         """Make the worker's context on the device."""
         order = {"type": "open", "device": self._inner_device(), "flush_bytes": self._flush_bytes}
-        self._ask(order, "open", limit_s, claims.Done)
+        self._ask(order, "open", _START_S, claims.Done)
 
     def import_source(self, source: str, filename: str, entry: str, limit_s: float) -> None:
         """Have the text imported and its class `entry` found. Time spent building doesn't count."""
@@ -168,7 +170,7 @@ class Worker:
         order = {"type": "load_state", "model": model, "keys": list(state)}
         self._ask(order, "load_state", limit_s, claims.Done)
 
-    def put(self, name: str, value: Any, *, on_cpu: bool = False, limit_s: float = 60.0) -> None:
+    def put(self, name: str, value: Any, *, on_cpu: bool = False) -> None:
         """Send a value; its tensors arrive on the worker's device unless `on_cpu`."""
         skeleton, leaves = take_apart(value)
         specs = [TensorSpec.of(leaf) for leaf in leaves]
@@ -179,12 +181,12 @@ class Worker:
             "specs": [spec.to_json() for spec in specs],
             "on_cpu": on_cpu,
         }
-        self._ask(order, "put", limit_s, claims.Done)
+        self._ask(order, "put", _TRANSFER_S, claims.Done)
         stream = ByteStream([flat_bytes(leaf, in_storage_order=True) for leaf in leaves])
         if not stream.size:
             return
         window = self._window_for(stream.size)
-        pending = _pending("put", limit_s)
+        pending = _pending("put", _TRANSFER_S)
         sent = answered = 0
         for half, low, high in window.halves(stream.size):
             if sent - answered == 2:  # the half is free again only when its last turn was answered
@@ -224,20 +226,20 @@ class Worker:
         return self._ask(order, "call", limit_s, claims.Returned)
 
     def fetch(
-        self, name: str, which: Literal["live", "early", "input"], specs: Sequence[TensorSpec], limit_s: float = 60.0
+        self, name: str, which: Literal["live", "early", "input"], specs: Sequence[TensorSpec]
     ) -> Iterator[tuple[int, int, torch.Tensor]]:
         """The bytes of a value's leaves, in pieces, in memory of the grader's own on its device.
 
         `specs` are what the grader expects there. Yields leaf number, first byte within the leaf, bytes. A piece is
         reused for the one after the next: look at it before going on.
         """
-        self._ask({"type": "get", "name": name, "which": which}, "fetch", limit_s, claims.Done)
+        self._ask({"type": "get", "name": name, "which": which}, "fetch", _TRANSFER_S, claims.Done)
         sizes = [spec.nbytes for spec in specs]
         starts, size = offsets(sizes)
         if not size:
             return
         window = self._window_for(size)
-        pending = _pending("fetch", limit_s)
+        pending = _pending("fetch", _TRANSFER_S)
         turns = list(window.halves(size))
         private = torch.empty(window.half, dtype=torch.uint8, device=self.torch_device)
         for half, low, high in turns[:1]:
@@ -257,7 +259,7 @@ class Worker:
     def drop(self, names: Sequence[str] = (), *, early: Sequence[str] = (), models: Sequence[str] = ()) -> None:
         """Have values forgotten, only the early copies of outputs, or models; after models, memory is given back."""
         order = {"type": "drop", "names": list(names), "early": list(early), "models": list(models)}
-        self._ask(order, "drop", 60.0, claims.Done)
+        self._ask(order, "drop", _TRANSFER_S, claims.Done)
 
     def _inner_device(self) -> str:
         # The environment shows the worker its own GPU alone.
@@ -266,7 +268,7 @@ class Worker:
     def _window_for(self, size: int) -> Window:
         if self._window is None or self._window.half < min(size, HALF_MAX):
             fresh = Window.create(size, register=self._device.kind == "cuda")
-            pending = _pending("put", 60.0)
+            pending = _pending("put", _TRANSFER_S)
             self._send({"type": "window", "size": fresh.size}, pending, (fresh.fd,))
             self._answer(pending, claims.Done)
             if self._window is not None:

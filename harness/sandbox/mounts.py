@@ -1,4 +1,4 @@
-"""What a worker gets to see and know: Python, torch, the toolkit, the driver's libraries, and an environment from nothing."""
+"""What a worker gets to see: Python, torch, the toolkit, the driver's libraries, and an environment from nothing."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def python_mounts(device: Device) -> tuple[Mount, ...]:
 
 
 def worker_environment(device: Device) -> dict[str, str]:
-    """The environment of a worker on `device`: nothing of the grader's own besides what decides how numbers come out."""
+    """The environment of a worker on `device`: nothing of the grader's own but what decides how numbers come out."""
     env = {name: os.environ[name] for name in _KEPT if name in os.environ}
     return env | {
         "PATH": ":".join([str(Path(sys.executable).parent), "/usr/local/cuda/bin", "/usr/local/bin:/usr/bin:/bin"]),

@@ -20,6 +20,7 @@ import select
 import signal
 import socket
 import sys
+import time
 from typing import Any
 
 PR_SET_CHILD_SUBREAPER = 36
@@ -47,16 +48,15 @@ def descendants(root: int) -> list[int]:
 
 def kill_descendants() -> None:
     """Kill until nothing is left: a child that forks while being looked for is found in the next round."""
-    while True:
-        below = descendants(os.getpid())
-        if not below:
-            return
+    while below := descendants(os.getpid()):
         for pid in below:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+        # Never a wait that blocks: it could be for a child that was forked between the look and the kill.
         with contextlib.suppress(ChildProcessError):
-            while os.waitpid(-1, 0)[0]:
+            while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
+        time.sleep(0.002)
 
 
 def start(order: dict[str, Any]) -> int:
