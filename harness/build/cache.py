@@ -2,6 +2,7 @@
 
     ROOT/entries/ab/abcd.../   one build: `entry.json` and, where it succeeded, `library.so`; never changed once there
     ROOT/staging/RANDOM/       a build in the making; its `.lock` beside it is held by the process that makes it
+    ROOT/headers/ID/           lean and precompiled headers of one toolchain (headers.py)
     ROOT/locks/KEY.lock        held while KEY is being built, so that one process builds and the others wait
     ROOT/slots/N.lock          held while a compiler runs, so that all graders together keep to this machine's cores
 
@@ -32,6 +33,8 @@ LIBRARY = "library.so"
 META = "entry.json"
 FAILURE_TTL_S = 3600.0
 """Seconds for which a failed build is remembered: what was missing on the machine may be there later."""
+HEADERS_KEPT_S = 7 * 86400.0
+"""Header folders that no build has used for so many seconds are dropped: another torch or compiler has come."""
 SPARED_S = 600.0
 """Entries used within this many seconds are not evicted: a grader may be about to open one."""
 
@@ -71,7 +74,7 @@ class BuildCache:
         )
         self.root = chosen.absolute()
         self.max_bytes = max_bytes
-        for folder in ("entries", "staging", "locks", "slots"):
+        for folder in ("entries", "staging", "locks", "slots", "headers"):
             (self.root / folder).mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def lookup(self, key: str) -> CacheEntry | None:
@@ -133,9 +136,7 @@ class BuildCache:
 
     def sweep(self) -> None:
         """Remove what killed processes left in staging."""
-        for folder in (self.root / "staging").iterdir():
-            if folder.suffix == ".lock":
-                continue
+        for folder in {path.with_suffix("") for path in (self.root / "staging").iterdir()}:
             with contextlib.suppress(BlockingIOError), _held(folder.with_suffix(".lock"), remove=True, wait=False):
                 shutil.rmtree(folder, ignore_errors=True)
 
@@ -154,6 +155,7 @@ class BuildCache:
     def prune(self, max_bytes: int | None = None, *, spared_s: float = SPARED_S) -> list[CacheItem]:
         """Drop least recently used entries until the rest fits; returns what went."""
         self.sweep()
+        self.drop_headers(unused_s=HEADERS_KEPT_S)
         limit = self.max_bytes if max_bytes is None else max_bytes
         kept, gone = 0, []
         for item in self.items():
@@ -163,6 +165,21 @@ class BuildCache:
                 kept -= item.bytes
                 gone.append(item)
         return gone
+
+    def header_bytes(self) -> int:
+        """Bytes that lean and precompiled headers take."""
+        files = (path for path in (self.root / "headers").rglob("*") if path.is_file())
+        return sum(path.stat().st_size for path in files)
+
+    def drop_headers(self, *, unused_s: float = 0.0) -> int:
+        """Drop header folders that no build has used for so many seconds; returns the bytes freed."""
+        freed = 0
+        for folder in (self.root / "headers").iterdir():
+            with contextlib.suppress(FileNotFoundError):
+                if time.time() - folder.stat().st_mtime >= unused_s:
+                    freed += sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+                    self._remove(folder)
+        return freed
 
     def _entry(self, key: str) -> Path:
         return self.root / "entries" / key[:2] / key

@@ -71,20 +71,26 @@ _EDG = re.compile(
 )
 _TOOL = re.compile(
     r"^(?:nvcc|ptxas|nvlink|cc1plus|g\+\+|c\+\+|collect2|fatbinary|cicc|cudafe\+\+)\s*:?\s*"
-    r"(?P<severity>fatal error|fatal|error|warning)\s*: (?P<message>.*)$"
+    r"(?P<severity>(?:fatal|internal compiler) error|fatal|error|warning)\s*: (?P<message>.*)$"
 )
 _PTXAS_AT = re.compile(r"^ptxas (?P<file>[^,]+), line (?P<line>\d+); (?P<severity>error|warning)\s*: (?P<message>.*)$")
 _ASSEMBLER = re.compile(r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+): (?P<severity>Error|Warning): (?P<message>.*)$")
 _UNDEFINED = re.compile(r"undefined reference to [`'](?P<symbol>[^'`]+)'")
 _LD_CANNOT = re.compile(
-    r"^(?:\S*/)?ld(?:\.\w+)?: (?:cannot find (?P<library>\S+)|(?P<other>.*error.*|.*multiple definition.*))"
+    r"^(?:\S*/)?ld(?:\.\w+)?: "
+    r"(?:cannot find (?P<library>\S+)|(?P<other>.*error.*|.*multiple definition.*|required symbol .*))"
 )
 _MULTIPLE = re.compile(r"multiple definition of [`'](?P<symbol>[^'`]+)'")
+
+# What nvcc's front end adds on the next line.
+_TYPES = re.compile(r"^\s+((?:operand|argument|object) types? (?:are|is): .*)$")
+_EPILOGUES = {"Ptx assembly aborted due to errors", "ld returned 1 exit status"}
 
 _SEVERITIES: dict[str, Severity] = {
     "fatal error": "error",
     "catastrophic error": "error",
     "error": "error",
+    "internal compiler error": "error",
     "fatal": "error",
     "Error": "error",
     "warning": "warning",
@@ -102,8 +108,11 @@ def parse_compiler_output(text: str, locate: Locate = _as_is) -> list[Diagnostic
     """Every message of the output in its order, without hints."""
     found: list[Diagnostic] = []
     for raw in text.splitlines():
-        diagnostic = _parse_line(raw.rstrip(), locate)
-        if diagnostic is not None:
+        line = raw.rstrip()
+        if found and (types := _TYPES.match(line)):
+            last = found[-1]
+            found[-1] = last.model_copy(update={"message": f"{last.message} ({types[1]})"})
+        elif (diagnostic := _parse_line(line, locate)) is not None and diagnostic.message not in _EPILOGUES:
             found.append(diagnostic)
     return found
 
@@ -113,6 +122,9 @@ def _parse_line(line: str, locate: Locate) -> Diagnostic | None:
         match = pattern.match(line)
         if match:
             file, number = locate(match["file"].strip(), int(match["line"]))
+            if file.rpartition("/")[2].startswith("tmpxft_"):
+                # A line of an intermediate file, which nobody but the compiler has seen.
+                return _placeless(_SEVERITIES[match["severity"]], match["message"].strip())
             column = match.groupdict().get("column")
             return Diagnostic(
                 file=file,
@@ -129,7 +141,9 @@ def _parse_line(line: str, locate: Locate) -> Diagnostic | None:
     if match := _LD_CANNOT.match(line):
         return _placeless("error", f"cannot find {match['library']}" if match["library"] else match["other"].strip())
     if match := _TOOL.match(line):
-        return _placeless(_SEVERITIES[match["severity"]], match["message"].strip())
+        words = match["message"].strip()
+        internal = match["severity"].startswith("internal")
+        return _placeless(_SEVERITIES[match["severity"]], f"internal compiler error: {words}" if internal else words)
     return None
 
 

@@ -8,9 +8,10 @@ Both appear by one rename and never change. ID is the toolchain's identity and t
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import os
 import re
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -102,9 +103,8 @@ class HeaderStore:
 
 def touch(folder: Path) -> None:
     """Note that a folder of headers was used."""
-    if folder.is_dir():
-        marker = folder / "used"
-        marker.write_text(str(time.time()), "utf-8")
+    with contextlib.suppress(FileNotFoundError):
+        os.utime(folder)
 
 
 def _flags_of_header(flags: tuple[str, ...]) -> list[str] | None:

@@ -223,6 +223,9 @@ def _architecture(d: Diagnostic, s: Sources) -> str | None:
         d.message,
     ):
         wanted = target["arch"]
+        special = re.search(r"(?:wgmma|setmaxnreg|tcgen05|cp\.reduce\.async\.bulk\.tensor)", d.message)
+        if special and target["got"]:
+            wanted = f"{target['got'].rstrip('af')}a"
         if wanted and wanted.endswith("a"):
             return (
                 f"This instruction exists only on {wanted}: pass extra_cuda_cflags=['-arch={wanted}'] (it must be "
@@ -261,6 +264,14 @@ def _extended_lambda(d: Diagnostic, s: Sources) -> str | None:
     return None
 
 
+def _compiler_gave_up(d: Diagnostic, s: Sources) -> str | None:
+    if "internal compiler error" not in d.message and "signal terminated program" not in d.message:
+        return None
+    return (
+        "The compiler itself gave up on this source, most often over templates or constexpr functions without an end."
+    )
+
+
 def _library_missing(d: Diagnostic, s: Sources) -> str | None:
     if match := re.match(r"cannot find -l(?P<name>\S+)", d.message):
         return f"There is no library {match['name'].rstrip(':')} here: take it out of extra_ldflags, or check its name."
@@ -280,4 +291,5 @@ _RULES: tuple[Rule, ...] = (
     _half_operators,
     _extended_lambda,
     _library_missing,
+    _compiler_gave_up,
 )

@@ -3,8 +3,8 @@
 Nearly all of a build is parsing torch's headers, so a build first tries a folder of headers that shadow the large
 ones (`torch/extension.h`, `torch/types.h`, `ATen/ATen.h`, ...) and include the same small headers of the installed
 torch that those would: Tensor, its operators, dispatch macros, dtypes, pybind11's casters. What only some sources need
-comes in a header written for each translation unit, by the names that occur in its text: the operators (`ATen/ops/NAME.h`) and
-torch's own factory functions, which hide those of `at::`.
+comes in a header written for each translation unit, by the names that occur in its text: the operators
+(`ATen/ops/NAME.h`) and torch's own factory functions, which hide those of `at::`.
 
 Hardly anything is declared here by hand. A name either has torch's own declarations, all overloads of it, or none; then
 the compiler says so and the build is done again with the full headers. So what a lean object does is what a full one
@@ -77,6 +77,7 @@ _AT = (
     ),
     *("c10/core/ScalarType.h", "c10/core/TensorOptions.h", "c10/core/InferenceMode.h", "c10/util/Exception.h"),
     *("c10/util/Half.h", "c10/util/BFloat16.h", "c10/util/complex.h", "c10/util/Optional.h", "c10/util/irange.h"),
+    *("c10/util/Logging.h", "c10/util/StringUtil.h", "c10/util/OptionalArrayRef.h", "c10/util/accumulate.h"),
 )
 _PYTHON = (
     *("torch/csrc/utils/pybind.h", "torch/csrc/Exceptions.h", "torch/csrc/Device.h", "torch/csrc/Dtype.h"),

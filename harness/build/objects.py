@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from harness.build import lean
+from harness.build.diagnostics import parse_compiler_output
 from harness.build.explain import readable_kernel
 from harness.build.headers import HeaderStore
 from harness.build.jobs import Slots
@@ -54,6 +55,8 @@ class Compiler:
             if tried.ok or tried.failure is not None:
                 return Compiled(unit, "lean", tried, 0.0)
             spent = tried.seconds
+            first = next((d for d in parse_compiler_output(tried.output) if d.severity == "error"), None)
+            self.say(f"{unit.source} needs more than the lean headers: {first.message if first else 'no message'}")
         result = self._run(unit, unit.flags, f"compiling {unit.source} with torch's full headers", ())
         return Compiled(unit, "full", result, spent)
 

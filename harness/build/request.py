@@ -116,7 +116,7 @@ class ExtensionRequest(BaseModel):
     def _functions_as_torch(cls, value: object) -> object:
         if isinstance(value, str):
             value = [value]
-        if isinstance(value, Sequence):
+        if isinstance(value, Sequence) and all(isinstance(name, str) for name in value):
             return {name: name for name in value}
         return value
 

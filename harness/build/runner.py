@@ -58,11 +58,10 @@ def run_step(
         memory_bytes=limits.memory_bytes,
         output_bytes=limits.output_bytes,
         processes=limits.processes,
-        file_bytes=limits.disk_bytes,
+        file_bytes=2 * limits.disk_bytes,  # a second fence: the folder is looked at now and then
     )
     started = time.monotonic()
     pause = _LOOK_S
-    used = 0
     with sandbox.start(command, sandbox_limits) as running:
         while (end := running.poll()) is None:
             time.sleep(pause)
@@ -70,13 +69,19 @@ def run_step(
             used = disk_use(folder)
             if used > limits.disk_bytes:
                 running.kill()
-                failure = _limit_failure("build.disk_limit", what, limits.disk_bytes, used)
-                return StepResult(False, running.output(), time.monotonic() - started, failure)
+                return _disk_full(running.output(), started, what, limits, used)
         output = running.output()
+    if (used := disk_use(folder)) > limits.disk_bytes or (end.code and "File too large" in output):
+        return _disk_full(output, started, what, limits, used)
     seconds = time.monotonic() - started
     if end.limit is not None:
         return StepResult(False, output, seconds, _limit_failure(_CODES[end.limit], what, end.limit_value, end.used))
     return StepResult(end.code == 0, output, seconds)
+
+
+def _disk_full(output: str, started: float, what: str, limits: BuildLimits, used: int) -> StepResult:
+    failure = _limit_failure("build.disk_limit", what, limits.disk_bytes, used)
+    return StepResult(False, output, time.monotonic() - started, failure)
 
 
 def _limit_failure(code: FailureCode, what: str, limit: float | None, used: float | None) -> BuildFailure:
