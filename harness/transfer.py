@@ -1,20 +1,15 @@
-"""Tensor bytes between two processes, through a window of shared host memory.
+"""Tensors as bytes: what has to be known to make room for them, and several of them as one stream.
 
-    tensors   [a ........][b ..][c ......]        one byte stream, each tensor at a multiple of ALIGN
-    window    [ half 0      ][ half 1      ]      one half is filled while the other is emptied
+    tensors   [a ........][b ..][c ......]
+    stream    [a ........    ][b ..        ][c ......      ]     each tensor at a multiple of ALIGN
 
-The window is an anonymous file whose size is sealed, so that neither side can pull it away under the other. What is in
-it can change at any time: a side first copies to memory of its own and then looks. On a CUDA machine it is registered
-with the driver, since copies from and to unregistered memory are many times slower. Used on both sides of the wire.
+A stream crosses from process to process through a window of shared memory (window.py), a part at a time. Used on both
+sides of the wire.
 """
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import math
-import mmap
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,8 +17,6 @@ from typing import Any
 import torch
 
 ALIGN = 256
-HALF_MAX = 64 << 20
-"""Bytes of one half of the window at most: large enough that a round trip per half costs nothing."""
 
 
 @dataclass(frozen=True)
@@ -109,14 +102,14 @@ class ByteStream:
         for index, start, end in self.within(low, high):
             at = self.offsets[index] + start - low
             window[at : at + end - start].copy_(self.pieces[index][start:end], non_blocking=True)
-        self._wait()
+        _wait(window, *self.pieces)
 
     def from_window(self, low: int, high: int, window: torch.Tensor) -> None:
         """The other way."""
         for index, start, end in self.within(low, high):
             at = self.offsets[index] + start - low
             self.pieces[index][start:end].copy_(window[at : at + end - start], non_blocking=True)
-        self._wait()
+        _wait(window, *self.pieces)
 
     def within(self, low: int, high: int) -> Iterator[tuple[int, int, int]]:
         """The parts of pieces that lie between `low` and `high`: piece number, first byte, byte after the last."""
@@ -124,12 +117,6 @@ class ByteStream:
             start, end = max(low, offset) - offset, min(high, offset + piece.numel()) - offset
             if start < end:
                 yield index, start, end
-
-    def _wait(self) -> None:
-        for piece in self.pieces:
-            if piece.is_cuda:
-                torch.cuda.current_stream(piece.device).synchronize()
-                return
 
 
 def offsets(sizes: Sequence[int]) -> tuple[list[int], int]:
@@ -141,49 +128,9 @@ def offsets(sizes: Sequence[int]) -> tuple[list[int], int]:
     return found, at
 
 
-class Window:
-    """The shared memory between two processes: two halves of `half` bytes each."""
-
-    def __init__(self, fd: int, size: int, *, register: bool) -> None:
-        self.fd, self.size, self.half = fd, size, size // 2
-        self._map = mmap.mmap(fd, size)
-        self.memory = torch.frombuffer(self._map, dtype=torch.uint8)
-        self._registered = False
-        if register:
-            # Failing is no error: the copies are then slower and just as right.
-            result = torch.cuda.cudart().cudaHostRegister(self.memory.data_ptr(), size, 0)
-            self._registered = int(result) == 0
-
-    @classmethod
-    def create(cls, stream_bytes: int, *, register: bool) -> Window:
-        """A window that suits streams of up to `stream_bytes`; longer ones take more turns."""
-        half = min(HALF_MAX, max(ALIGN, -(-stream_bytes // ALIGN) * ALIGN))
-        half = -(-half // mmap.PAGESIZE) * mmap.PAGESIZE
-        fd = os.memfd_create("harness-window", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-        try:
-            os.ftruncate(fd, 2 * half)
-            fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
-            return cls(fd, 2 * half, register=register)
-        except BaseException:
-            os.close(fd)
-            raise
-
-    def halves(self, stream_size: int) -> Iterator[tuple[int, int, int]]:
-        """The turns that a stream takes: which half, first byte, byte after the last."""
-        for turn, low in enumerate(range(0, stream_size, self.half)):
-            yield turn % 2, low, min(stream_size, low + self.half)
-
-    def view(self, half: int) -> torch.Tensor:
-        """One half's bytes."""
-        return self.memory[half * self.half : (half + 1) * self.half]
-
-    def close(self) -> None:
-        """Give the memory back."""
-        if self._registered:
-            with contextlib.suppress(RuntimeError):
-                torch.cuda.cudart().cudaHostUnregister(self.memory.data_ptr())
-        del self.memory
-        with contextlib.suppress(BufferError):
-            self._map.close()
-        with contextlib.suppress(OSError):
-            os.close(self.fd)
+def _wait(*tensors: torch.Tensor) -> None:
+    """Until copies from or to any of these are done: the other process is told next, and knows nothing of our streams."""
+    for tensor in tensors:
+        if tensor.is_cuda:
+            torch.cuda.current_stream(tensor.device).synchronize()
+            return

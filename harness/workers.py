@@ -25,8 +25,10 @@ from harness.build.outcome import BuildOutcome
 from harness.device import Device
 from harness.sandbox import Command, Exit, Limit, Limits, Mount, Sandbox
 from harness.sandbox.mounts import python_mounts, torch_folder, worker_environment
-from harness.transfer import HALF_MAX, ByteStream, TensorSpec, Window, flat_bytes, offsets
+from harness.transfer import ByteStream, TensorSpec, flat_bytes, offsets
 from harness.tree import take_apart
+from harness.window import HALF_MAX, Window, create
+from harness.window import Kind as WindowKind
 from harness.wire import PROTOCOL, Channel, Closed, Late, WireError
 
 Kind = Literal["failed", "died", "late", "limit", "protocol"]
@@ -90,11 +92,14 @@ class Worker:
         self._flush_bytes = flush_bytes
         self._on_build = on_build
         self._window: Window | None = None
+        self._share_device = device.kind == "cuda"
         self.torch_device = torch.device(device.torch_name)
         ours, theirs = socket.socketpair()
         self._channel = Channel(ours)
         package = Path(harness.__file__).parent
-        visible = [package / name for name in ("__init__.py", "wire.py", "tree.py", "transfer.py", "worker")]
+        visible = [
+            package / name for name in ("__init__.py", "wire.py", "tree.py", "transfer.py", "window.py", "worker")
+        ]
         start = (
             f"import sys; sys.path.insert(0, {str(package.parent)!r}); sys.path.append({torch_folder()!r}); "
             f"from harness.worker.main import main; main({theirs.fileno()})"
@@ -251,6 +256,8 @@ class Worker:
                 self._send({"type": "drain", "half": next_half, "low": next_low, "high": next_high}, pending)
             # Copied before it is looked at: the worker can write to the window whenever it likes.
             private[: high - low].copy_(window.view(half)[: high - low])
+            if private.is_cuda:
+                torch.cuda.current_stream(self.torch_device).synchronize()
             for leaf, start in enumerate(starts):
                 first, last = max(low, start), min(high, start + sizes[leaf])
                 if first < last:
@@ -266,15 +273,32 @@ class Worker:
         return "cpu" if self._device.kind == "cpu" else "cuda:0"
 
     def _window_for(self, size: int) -> Window:
-        if self._window is None or self._window.half < min(size, HALF_MAX):
-            fresh = Window.create(size, register=self._device.kind == "cuda")
-            pending = _pending("put", _TRANSFER_S)
-            self._send({"type": "window", "size": fresh.size}, pending, (fresh.fd,))
+        """The window, made anew when it is smaller than it could be for this much."""
+        kind: WindowKind = "device" if self._share_device else "host"
+        if self._window is not None and self._window.kind == kind and self._window.half >= min(size, HALF_MAX[kind]):
+            return self._window
+        try:
+            fresh = create(size, self.torch_device, kind)
+        except (RuntimeError, ImportError):
+            if kind == "host":
+                raise
+            self._share_device = False
+            return self._window_for(size)
+        pending = _pending("put", _TRANSFER_S)
+        self._send({"type": "window", "kind": kind, "size": fresh.size}, pending, (fresh.fd,))
+        try:
             self._answer(pending, claims.Done)
-            if self._window is not None:
-                self._window.close()
-            self._window = fresh
-        return self._window
+        except WorkerFailure as failure:
+            fresh.close()
+            if kind == "host" or failure.kind != "failed":
+                raise
+            # Its end can't open device memory (no cuda-bindings there, say): the host's will do.
+            self._share_device = False
+            return self._window_for(size)
+        if self._window is not None:
+            self._window.close()
+        self._window = fresh
+        return fresh
 
     def _ask(self, order: dict[str, Any], phase: str, limit_s: float, kind: type[_C]) -> _C:
         pending = _pending(phase, limit_s)

@@ -10,7 +10,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.transfer import ALIGN, ByteStream, TensorSpec, Window, flat_bytes, is_dense
+from harness.transfer import ALIGN, ByteStream, TensorSpec, flat_bytes, is_dense
+from harness.window import HostWindow, create
 
 DTYPES = [torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.bool, torch.uint8, torch.complex64]
 
@@ -85,7 +86,7 @@ def test_conjugate_views_are_resolved() -> None:
 
 
 def test_the_windows_size_is_sealed() -> None:
-    window = Window.create(10_000, register=False)
+    window = HostWindow.create(10_000, register=False)
     seals = fcntl.fcntl(window.fd, fcntl.F_GET_SEALS)
     assert seals & fcntl.F_SEAL_SHRINK
     assert seals & fcntl.F_SEAL_SEAL
@@ -95,7 +96,7 @@ def test_the_windows_size_is_sealed() -> None:
 
 
 def test_a_window_takes_long_streams_in_turns() -> None:
-    window = Window.create(1, register=False)
+    window = create(1, torch.device("cpu"), "host")
     turns = list(window.halves(window.half * 2 + 5))
     assert [half for half, _, _ in turns] == [0, 1, 0]
     assert turns[-1][2] == window.half * 2 + 5

@@ -18,8 +18,9 @@ from typing import Any
 
 import torch
 
-from harness.transfer import ByteStream, TensorSpec, Window, flat_bytes
+from harness.transfer import ByteStream, TensorSpec, flat_bytes
 from harness.tree import TreeError, put_together, take_apart
+from harness.window import Window, open_window
 from harness.wire import Channel
 from harness.worker.clock import CpuClock, CudaClock
 from harness.worker.failure import Failure
@@ -38,6 +39,8 @@ class Runner:
     """One submission and everything that was done with it."""
 
     def __init__(self, channel: Channel) -> None:
+        self.path: Path | None = None
+        """The file that the submission was imported from."""
         self._channel = channel
         self._device = torch.device("cpu")
         self._memory: CpuMemory | CudaMemory = CpuMemory()
@@ -67,7 +70,7 @@ class Runner:
         """Import the submission's text as a module and find its class."""
         # A real file, since Triton and others read the source of what they compile.
         folder = Path(tempfile.mkdtemp(prefix="submission-"))
-        path = folder / order["filename"]
+        path = self.path = folder / order["filename"]
         path.write_text(order["source"], encoding="utf-8")
         name = path.stem if path.stem.isidentifier() else "submission"
         spec = importlib.util.spec_from_file_location(name, path)
@@ -126,7 +129,7 @@ class Runner:
         (fd,) = self._channel.take_descriptors()
         if self._window is not None:
             self._window.close()
-        self._window = Window(fd, order["size"], register=self._device.type == "cuda")
+        self._window = open_window(order["kind"], fd, order["size"], self._device)
         return {"type": "done"}
 
     def put(self, order: dict[str, Any]) -> dict[str, Any]:
@@ -241,11 +244,21 @@ def _is_plain(leaf: torch.Tensor) -> bool:
 
 def _claim(leaf: torch.Tensor) -> dict[str, Any]:
     plain = _is_plain(leaf)
-    kind = type(leaf)
     return {
-        "kind": f"{kind.__module__}.{kind.__qualname__}"[:200],
+        "kind": _kind(leaf)[:200],
         "plain": plain,
         "dtype": str(leaf.dtype).removeprefix("torch.") if plain else "",
         "shape": list(leaf.shape) if plain else [],
         "device": leaf.device.type if plain else "",
     }
+
+
+def _kind(leaf: torch.Tensor) -> str:
+    """Its type; for a torch.Tensor also what makes it more than that. Nothing else of a subclass may be touched."""
+    kind = type(leaf)
+    name = f"{kind.__module__}.{kind.__qualname__}".encode(errors="replace").decode()
+    if kind is not torch.Tensor:
+        return name
+    if leaf.layout is not torch.strided:
+        return f"{name} with the layout {leaf.layout}"
+    return f"{name} with attributes of its own" if vars(leaf) else name
