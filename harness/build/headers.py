@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.build.cache import BuildCache
+from harness.build.jobs import Slots
 from harness.build.lean import LEAN_VERSION, LeanHeaders
 from harness.build.outcome import BuildLimits
 from harness.build.runner import run_step
@@ -41,6 +42,7 @@ class HeaderStore:
     toolchain: Toolchain
     sandbox: Sandbox
     limits: BuildLimits
+    slots: Slots
 
     @property
     def lean(self) -> LeanHeaders:
@@ -93,9 +95,10 @@ class HeaderStore:
                 (staging / name).mkdir(parents=True)
             (staging / "src" / EXTENSION).write_text((self.folder / "lean" / EXTENSION).read_text("utf-8"), "utf-8")
             argv = [str(self.toolchain.cxx), *flags, "-x", "c++-header", EXTENSION, "-o", f"{EXTENSION}.gch"]
-            done = run_step(
-                self.sandbox, self.toolchain, argv, staging, self.limits, what=EXTENSION, mounts=(self.mount(),)
-            )
+            with self.slots.take():
+                done = run_step(
+                    self.sandbox, self.toolchain, argv, staging, self.limits, what=EXTENSION, mounts=(self.mount(),)
+                )
             if done.ok:
                 (staging / "src").rename(target)
             return done.ok

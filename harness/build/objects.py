@@ -107,8 +107,7 @@ class Compiler:
         flags = ("-isystem", str(folder), *lean.FLAGS, *unit.flags)
         first: tuple[str, ...] = ()
         if not unit.cuda and unit.precompile:
-            with self.slots.take():
-                precompiled = self.headers.precompiled(flags, files[unit.source])
+            precompiled = self.headers.precompiled(flags, files[unit.source])
             if precompiled is not None:
                 first = ("-include", str(precompiled), "-include", f"../lean/{index}/{lean.UNIT_HEADER}")
         return (*first, "-isystem", f"../lean/{index}", *flags)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import platform
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -93,7 +94,7 @@ class BuildService:
         return outcome
 
     def _build(self, plan: Plan, toolchain: Toolchain, key: str, started: float, say: OnLine) -> BuildOutcome:
-        headers = HeaderStore(self.cache, toolchain, self.sandbox, self.limits)
+        headers = HeaderStore(self.cache, toolchain, self.sandbox, self.limits, self.slots)
         with self.cache.staging() as folder:
             _write_files(plan, toolchain, folder)
             compiler = Compiler(
@@ -144,8 +145,18 @@ def build_key(request: ExtensionRequest, toolchain: Toolchain, plan: Plan, *, us
         "toolchain": toolchain.identity,
         "units": [[unit.source, unit.cuda, *unit.flags] for unit in plan.units],
         "link": plan.link_flags,
+        "machine": _processor() if any("native" in flag for unit in plan.units for flag in unit.flags) else "",
     }
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _processor() -> str:
+    """What `-march=native` means on this machine."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
+    except OSError:
+        return platform.processor()
+    return "\n".join(dict.fromkeys(line for line in lines if line.startswith(("model name", "flags", "Features"))))
 
 
 def _recipe(objects: list[Compiled]) -> Recipe:

@@ -31,7 +31,7 @@ from harness.sandbox.base import Mount
 # What the markers stand for in torch's command lines: the name, and the places where a user's own flags go.
 _NAME = "HARNESS_NAME"
 _CFLAG = "-DHARNESS_USER_CFLAGS"
-_CUDA_FLAG = "-DHARNESS_USER_arch"  # torch leaves out its own -gencode where a user's flag says "arch"
+_CUDA_FLAG = "-DHARNESS_USER_CUDA_CFLAGS"
 _LDFLAG = "-DHARNESS_USER_LDFLAGS"
 
 # Folders of the system that compilers, their libraries and the loader live in; nothing else of the host is shown.
@@ -193,9 +193,12 @@ def _discover() -> Toolchain:
     nvcc_version = _nvcc_version(cuda_home) if cuda_home is not None else None
     includes, libraries = _nvidia_wheels(torch_root)
     identity = json.dumps(
-        [torch.__version__, torch.version.git_version, sys.implementation.cache_tag, sysconfig.get_config_var("SOABI"),
-         str(cxx.resolve()), cxx_version, nvcc_version, _template_text(cpu), _template_text(cuda)],
-    )  # fmt: skip
+        [
+            *(torch.__version__, torch.version.git_version, _installed_wheels(torch_root)),
+            *(sys.implementation.cache_tag, sysconfig.get_config_var("SOABI")),
+            *(str(cxx.resolve()), cxx_version, nvcc_version, _template_text(cpu), _template_text(cuda)),
+        ]
+    )
     return Toolchain(
         cxx=cxx,
         cxx_version=cxx_version,
@@ -229,12 +232,14 @@ def _quiet_torch() -> Iterator[None]:
 @contextmanager
 def _cuda_home_of(cpp_extension: Any, home: Path | None) -> Iterator[None]:
     # torch guesses its CUDA home from where `nvcc` lies in PATH, which is wrong where that is a wrapper script.
-    before = cpp_extension.CUDA_HOME
+    # And without a GPU it can't name an architecture; that is the plan's to choose.
+    before = cpp_extension.CUDA_HOME, cpp_extension._get_cuda_arch_flags
     cpp_extension.CUDA_HOME = None if home is None else str(home)
+    cpp_extension._get_cuda_arch_flags = lambda *_: []
     try:
         yield
     finally:
-        cpp_extension.CUDA_HOME = before
+        cpp_extension.CUDA_HOME, cpp_extension._get_cuda_arch_flags = before
 
 
 def _find_cxx() -> Path:
@@ -345,6 +350,11 @@ def _nvidia_wheels(torch_root: Path) -> tuple[tuple[Path, ...], tuple[Path, ...]
     includes = tuple(sorted(base.glob("*/include"))) if base.is_dir() else ()
     libraries = tuple(sorted(base.glob("*/lib"))) if base.is_dir() else ()
     return includes, libraries
+
+
+def _installed_wheels(torch_root: Path) -> list[str]:
+    """Names and versions of the nvidia packages beside torch, whose headers a source may include."""
+    return sorted(path.name for path in torch_root.parent.glob("nvidia_*.dist-info"))
 
 
 def _find_cutlass() -> tuple[Path, ...]:

@@ -29,7 +29,8 @@ def first_hint(outcome: BuildOutcome) -> str:
 
 def test_resources_of_each_kernel_are_reported_for_the_one_architecture(service: BuildService) -> None:
     kernels = """
-    template <int N> __global__ void doubled(float* x) { __shared__ float s[N]; s[threadIdx.x] = x[0]; x[1] = 2 * s[0]; }
+    template <int N>
+    __global__ void doubled(float* x) { __shared__ float s[N]; s[threadIdx.x] = x[0]; x[1] = 2 * s[0]; }
     void go(float* x) { doubled<64><<<1, 64>>>(x); doubled<128><<<1, 128>>>(x); }
     """
     outcome = build(service, tiny(cuda=kernels))
@@ -70,7 +71,7 @@ MISTAKES = {
         "Two parameters of this function are called L",
     ),
     "over 48 KB of static shared memory": (
-        "__global__ void k(float* x) { __shared__ float s[20000]; s[threadIdx.x] = x[0]; __syncthreads(); x[1] = s[5]; }",
+        "__global__ void k(float* x) { __shared__ float s[20000]; s[threadIdx.x] = x[0]; x[1] = s[5]; }",
         "80000 bytes of __shared__ arrays; 49152 (48 KB)",
     ),
     "dynamic shared memory declared with two types": (
