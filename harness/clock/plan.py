@@ -1,6 +1,9 @@
 """How many calls, in which order, and when to stop. Knows nothing of devices: it is fed times and says what is next.
 
 Candidate and reference alternate in blocks, ABBA, so that a slow drift of the device hits both alike.
+
+    add blocks  -->  done? no: the next two turns
+                           yes: enough | out of time | most blocks measured | device not steady
 """
 
 from __future__ import annotations
@@ -9,9 +12,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from harness.clock.stats import median_interval, relative_half_width
+import numpy as np
+
+from harness.clock.stats import Interval, clock_step, median_interval, relative_half_width
 
 Side = Literal["candidate", "reference"]
+
+_HARD_STOP = 4
+"""Times the budget: here measuring ends even with fewer blocks than were asked for."""
+_RESAMPLES = 400
+"""While measuring; the reported intervals take more."""
 
 
 @dataclass(frozen=True)
@@ -19,17 +29,26 @@ class Goal:
     """When enough is measured."""
 
     relative_half_width: float = 0.003
-    """Of both medians' intervals."""
+    """Of both medians' intervals, beside one step of the clock, within which more samples decide nothing."""
     budget_s: float = 3.0
     """Seconds of the whole timing stage."""
-    min_blocks: int = 4
-    """Blocks of each side before an interval means anything."""
+    min_blocks: int = 6
+    """Blocks of each side at least: fewer leave the interval to what is assumed about them."""
     max_blocks: int = 40
     """Blocks of each side at most."""
     block_s: float = 0.1
     """Seconds that one block should take, all its overhead included."""
     max_block_calls: int = 20
     """Calls of one block at most."""
+    max_unsteady: int = 20
+    """Blocks that may be measured again, of both sides together, before the device is called unsteady."""
+
+    def __post_init__(self) -> None:
+        counts = (self.min_blocks, self.max_blocks - self.min_blocks + 1, self.max_block_calls)
+        if min(counts) < 1 or self.max_unsteady < 0:
+            raise ValueError(f"no such goal: {self}")
+        if not (self.relative_half_width >= 0 and self.budget_s > 0 and self.block_s > 0):
+            raise ValueError(f"no such goal: {self}")
 
 
 @dataclass
@@ -41,6 +60,12 @@ class Plan:
     """Seconds that one timed call takes with everything around it, from a trial."""
     blocks: dict[Side, list[list[float]]] = field(default_factory=lambda: {"candidate": [], "reference": []})
     """Samples in microseconds, by block."""
+    dropped: dict[Side, list[list[float]]] = field(default_factory=lambda: {"candidate": [], "reference": []})
+    """Blocks that were measured while the device was not steady: they count for nothing."""
+    unsteady: list[str] = field(default_factory=list)
+    """Why each dropped block was dropped, in words, in the order in which that happened."""
+    step_us: float = 0.0
+    """The steps of the clock, if known; those that the samples show are seen anyway."""
     stopped_because: str = ""
 
     def turns(self) -> Iterator[Side]:
@@ -53,24 +78,86 @@ class Plan:
         fitting = int(self.goal.block_s / max(self.call_s[side], 1e-9))
         return min(self.goal.max_block_calls, max(1, fitting))
 
+    def replace_last(self, side: Side, why: str) -> bool:
+        """Drop the block of `side` that was added last. True: measure it again; False: it has been tried enough."""
+        self.dropped[side].append(self.blocks[side].pop())
+        self.unsteady.append(why)
+        return not self.unstable
+
+    @property
+    def unstable(self) -> bool:
+        """Whether the device was unsteady more often than the goal bears: nothing can be said of times then."""
+        return len(self.unsteady) > self.goal.max_unsteady
+
     def done(self, elapsed_s: float) -> bool:
         """Whether to stop, given the seconds spent so far; sets `stopped_because`."""
-        counts = [len(blocks) for blocks in self.blocks.values()]
-        if min(counts) < self.goal.min_blocks:
-            if elapsed_s > 4 * self.goal.budget_s and min(counts) >= 1:
-                self.stopped_because = f"four times the budget of {self.goal.budget_s:g} s was spent after {min(counts)} blocks of each side"
-                return True
-            return False
-        widths = [relative_half_width(median_interval(blocks, resamples=400)) for blocks in self.blocks.values()]
-        if max(widths) <= self.goal.relative_half_width:
-            self.stopped_because = (
-                f"both intervals are within {100 * self.goal.relative_half_width:g} % of their medians"
-            )
-            return True
-        if elapsed_s > self.goal.budget_s:
-            self.stopped_because = f"the budget of {self.goal.budget_s:g} s was spent"
-            return True
-        if min(counts) >= self.goal.max_blocks:
-            self.stopped_because = f"{self.goal.max_blocks} blocks of each side were measured"
-            return True
-        return False
+        reason = self._reason(elapsed_s)
+        if reason is not None:
+            self.stopped_because = reason
+        return reason is not None
+
+    def _reason(self, elapsed_s: float) -> str | None:
+        goal, count = self.goal, self._count()
+        if self.unstable:
+            return f"the device was not steady in {len(self.unsteady)} blocks"
+        if count < goal.min_blocks:
+            if count >= 1 and elapsed_s > _HARD_STOP * goal.budget_s:
+                spent = f"{_HARD_STOP} times the budget of {goal.budget_s:g} s was spent"
+                return f"{spent} after {_blocks(count)} of each side"
+            return None
+        if not self._too_wide():
+            return f"both intervals are within {100 * goal.relative_half_width:g} % of their medians"
+        # A block that would end beyond the budget is not begun.
+        if elapsed_s + self._pair_s() > goal.budget_s:
+            return f"the budget of {goal.budget_s:g} s was spent"
+        if count >= goal.max_blocks:
+            return f"{_blocks(goal.max_blocks)} of each side were measured"
+        return None
+
+    @property
+    def short(self) -> bool:
+        """Whether fewer blocks were measured than were asked for."""
+        return self._count() < self.goal.min_blocks
+
+    def shortfall(self) -> str:
+        """What is missing to what was asked for, as a sentence; empty when nothing is."""
+        parts = []
+        if self.short:
+            counts = ", ".join(f"{side} {len(blocks)}" for side, blocks in self.blocks.items())
+            parts.append(f"fewer than the {_blocks(self.goal.min_blocks)} of each side that were asked for ({counts})")
+        for side, width in self._too_wide().items():
+            known = "one sample only" if width == float("inf") else f"{100 * width:.2g} %"
+            asked = f"{100 * self.goal.relative_half_width:g} % was asked for"
+            parts.append(f"the {side}'s interval is within {known} of its median, {asked}")
+        return f"{parts[0][0].upper()}{'; '.join(parts)[1:]}." if parts else ""
+
+    def _too_wide(self) -> dict[Side, float]:
+        """The sides whose interval is wider than asked for, and by what it is (half its width over its middle)."""
+        found: dict[Side, float] = {}
+        for side, blocks in self.blocks.items():
+            samples = np.concatenate([np.asarray(block, dtype=np.float64) for block in blocks]) if blocks else None
+            if samples is None or not len(samples):
+                found[side] = float("inf")
+                continue
+            interval = median_interval(blocks, resamples=_RESAMPLES, step=self.step_us)
+            if _noise(interval, max(self.step_us, clock_step(samples))) > self.goal.relative_half_width:
+                found[side] = relative_half_width(interval)
+        return found
+
+    def _count(self) -> int:
+        return min(len(blocks) for blocks in self.blocks.values())
+
+    def _pair_s(self) -> float:
+        return sum(self.calls(side) * seconds for side, seconds in self.call_s.items())
+
+
+def _noise(interval: Interval, step: float) -> float:
+    """The relative half width without what the clock's steps add to it: half a step at each end, and one between."""
+    low, high = interval
+    if high == float("inf"):
+        return high
+    return max(0.0, high - low - 2 * step) / (high + low) if high + low > 0 else 0.0
+
+
+def _blocks(count: int) -> str:
+    return f"{count} block{'' if count == 1 else 's'}"
