@@ -67,9 +67,8 @@ def fine_clock(random: np.random.Generator, blocks: int, calls: int) -> tuple[Sa
 def recorded(random: np.random.Generator, blocks: int, calls: int) -> tuple[Samples, float]:
     """Blocks of a real machine, picked from a long recording whose median stands for the truth."""
     chosen = RECORDED[random.choice(len(RECORDED), blocks, replace=False)]
-    # Not always from the start of a block: its first calls are slower, and the truth is that of all calls.
-    first = random.integers(0, RECORDED.shape[1] - calls + 1)
-    return chosen[:, first : first + calls], float(np.median(RECORDED))
+    # Any of a block's calls: its first ones are slower, and the truth is that of all.
+    return random.permuted(chosen, axis=1)[:, :calls], float(np.median(RECORDED))
 
 
 KINDS: tuple[Kind, ...] = (
