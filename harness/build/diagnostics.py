@@ -57,6 +57,9 @@ class KernelResources(BaseModel):
     """Of all constant banks together."""
 
 
+MAX_FOUND = 1000
+"""Messages read from one output; whoever has more has seen enough."""
+
 Place = tuple[str, int | None]
 Locate = Callable[[str, int | None], Place]
 """Compiler's file and line -> the file and line that a solver knows."""
@@ -70,7 +73,7 @@ _EDG = re.compile(
     r"(?P<severity>catastrophic error|error|warning|remark|note)(?: #[\w-]+)?: (?P<message>.*)$"
 )
 _TOOL = re.compile(
-    r"^(?:nvcc|ptxas|nvlink|cc1plus|g\+\+|c\+\+|collect2|fatbinary|cicc|cudafe\+\+)\s*:?\s*"
+    r"^(?:nvcc|ptxas|nvlink|cc1plus|g\+\+|c\+\+|collect2|fatbinary|cicc|cudafe\+\+)\s*+(?::\s*+)?"
     r"(?P<severity>(?:fatal|internal compiler) error|fatal|error|warning)\s*: (?P<message>.*)$"
 )
 _PTXAS_AT = re.compile(r"^ptxas (?P<file>[^,]+), line (?P<line>\d+); (?P<severity>error|warning)\s*: (?P<message>.*)$")
@@ -109,6 +112,8 @@ def parse_compiler_output(text: str, locate: Locate = _as_is) -> list[Diagnostic
     found: list[Diagnostic] = []
     for raw in text.splitlines():
         line = raw.rstrip()
+        if len(found) >= MAX_FOUND:
+            break
         if found and (types := _TYPES.match(line)):
             last = found[-1]
             found[-1] = last.model_copy(update={"message": f"{last.message} ({types[1]})"})

@@ -7,12 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.build.diagnostics import Diagnostic, KernelResources, first_errors_first, parse_compiler_output
-from harness.build.hints import GENERATED, hint_for
+from harness.build.hints import GENERATED, Sources, hint_for
 from harness.build.plan import Plan
 from harness.build.toolchain import Toolchain
 
 _FUNCTION = re.compile(r": in function `[^\n]*':$|: more undefined references to ")
 _TARGET = "bin/../targets/x86_64-linux/include"
+MAX_READ_CHARS = 1 << 20
+MAX_LINE_CHARS = 8000
+MAX_HINTED = 50
+"""Diagnostics that get a hint; those after them are mostly consequences of the first."""
 MAX_NOTES = 1
 """Notes kept after an error; the rest is the compiler thinking aloud."""
 
@@ -30,7 +34,8 @@ class Explained:
 def explain(text: str, plan: Plan, kernels: list[KernelResources]) -> Explained:
     """Read the output of all steps of a build (paths already shortened)."""
     sources = plan.sources()
-    found = [_with_instantiation(d, text, plan) for d in _fold_notes(parse_compiler_output(text, plan.locate))]
+    found = _fold_notes(parse_compiler_output(text, plan.locate))
+    found = [_with_instantiation(d, text, plan, sources) for d in found[:MAX_HINTED]] + found[MAX_HINTED:]
     kept: list[Diagnostic] = []
     fatal = False
     for d in found:
@@ -45,8 +50,11 @@ def explain(text: str, plan: Plan, kernels: list[KernelResources]) -> Explained:
         kept.append(d)
     kept += plan.warnings
     kept += [_spilling(kernel) for kernel in kernels if kernel.spill_store_bytes or kernel.spill_load_bytes]
-    hinted = [d if d.hint else d.model_copy(update={"hint": hint_for(d, sources)}) for d in kept]
-    return Explained(first_errors_first(hinted), kernels, fatal)
+    ordered = first_errors_first(kept)
+    for at, d in enumerate(ordered[:MAX_HINTED]):
+        if not d.hint and (hint := hint_for(d, sources)):
+            ordered[at] = d.model_copy(update={"hint": hint})
+    return Explained(ordered, kernels, fatal)
 
 
 def shorten(text: str, folder: Path, toolchain: Toolchain) -> str:
@@ -60,6 +68,13 @@ def shorten(text: str, folder: Path, toolchain: Toolchain) -> str:
             for below in ("include/cccl", "include", f"{_TARGET}/cccl", _TARGET):
                 text = text.replace(f"{home}/{below}/", "")
     return text
+
+
+def bounded(text: str) -> str:
+    """What of an output is read for diagnostics: it is a stranger's, and reading it must not take long."""
+    if len(text) > MAX_READ_CHARS:
+        text = text[: MAX_READ_CHARS // 2] + "\n" + text[-MAX_READ_CHARS // 2 :]
+    return "\n".join(line[:MAX_LINE_CHARS] for line in text.splitlines())
 
 
 def linker_words(text: str) -> str:
@@ -102,9 +117,9 @@ def _fold_notes(diagnostics: list[Diagnostic]) -> list[Diagnostic]:
     return kept
 
 
-def _with_instantiation(d: Diagnostic, text: str, plan: Plan) -> Diagnostic:
+def _with_instantiation(d: Diagnostic, text: str, plan: Plan, sources: Sources) -> Diagnostic:
     """For an error inside a header: the line of the solver's own text that led there."""
-    if d.severity != "error" or d.file is None or d.file in plan.sources().texts or d.file == GENERATED:
+    if d.severity != "error" or d.file is None or d.file in sources.texts or d.file == GENERATED:
         return d
     at = text.find(d.message)
     around = text[max(0, at - 4000) : at + 4000]

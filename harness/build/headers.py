@@ -30,7 +30,7 @@ _TORCHS_OWN = ("-DTORCH_API_INCLUDE_EXTENSION_H", "-DAT_PER_OPERATOR_HEADERS", "
 # Flags that change nothing in a header's meaning, or which the compiler checks itself against the header's use of them.
 _IRRELEVANT = re.compile(r"-[DUW].*|-w")
 _STARTS_WITH_EXTENSION = re.compile(
-    r"\A(?:\s|//[^\n]*\n|/\*.*?\*/)*#[ \t]*include[ \t]*[<\"]torch/extension\.h[>\"]", re.DOTALL
+    r"\A(?>\s+|//[^\n]*\n|/\*.*?\*/)*+#[ \t]*include[ \t]*[<\"]torch/extension\.h[>\"]", re.DOTALL
 )
 
 

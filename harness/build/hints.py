@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,6 +14,10 @@ GENERATED = "functions"
 """File name of diagnostics in the bindings that load_inline writes itself."""
 
 
+_NEAR = 2000
+"""Characters of a text that are looked at around a place."""
+
+
 @dataclass(frozen=True)
 class Sources:
     """The texts that hints may quote: label as in diagnostics -> text."""
@@ -20,30 +26,37 @@ class Sources:
     with_functions: bool
     """Whether load_inline writes the bindings."""
 
+    @functools.cached_property
+    def _lines(self) -> dict[str, list[str]]:
+        return {label: text.split("\n") for label, text in self.texts.items()}
+
     def line(self, diagnostic: Diagnostic) -> str:
         """The line that a diagnostic points to; empty where there is none."""
         if diagnostic.file is None or diagnostic.line is None:
             return ""
-        lines = self.texts.get(diagnostic.file, "").split("\n")
-        return lines[diagnostic.line - 1] if 0 < diagnostic.line <= len(lines) else ""
+        lines = self._lines.get(diagnostic.file, [])
+        return lines[diagnostic.line - 1][:_NEAR] if 0 < diagnostic.line <= len(lines) else ""
 
-    def after(self, diagnostic: Diagnostic, lines: int = 30) -> str:
-        """Some text from a few lines before a diagnostic's on."""
+    def around(self, diagnostic: Diagnostic, lines: int = 30) -> str:
+        """The text from some lines before a diagnostic's to some after it."""
         if diagnostic.file is None or diagnostic.line is None:
             return ""
-        all_lines = self.texts.get(diagnostic.file, "").split("\n")
         start = max(0, diagnostic.line - 1 - lines)
-        return "\n".join(all_lines[start : diagnostic.line + lines])
+        near = self._lines.get(diagnostic.file, [])[start : diagnostic.line + lines]
+        return "\n".join(line[:_NEAR] for line in near)
 
     def definition(self, name: str) -> tuple[str, str] | None:
         """Where a function is defined and its signature on one line: ("cuda_sources:12", "torch::Tensor f(...)")."""
         pattern = re.compile(
-            rf"^[ \t]*((?:[\w:<>,*&]+[ \t\n]+)+\**&?{re.escape(name)}\s*\([^;{{}}]*?\))\s*\{{", re.MULTILINE
+            rf"^[ \t]*((?:[\w:<>,*&]+[ \t\n]+){{1,8}}[*&]*{re.escape(name)}\s*\([^;{{}}]*?\))\s*\{{", re.M
         )
         for label, text in self.texts.items():
-            if match := pattern.search(text):
-                line = text.count("\n", 0, match.start(1)) + 1
-                return f"{label}:{line}", " ".join(match[1].split())
+            # Only near the name: a pattern that runs over a stranger's whole text can be made to take forever.
+            places = itertools.islice(re.finditer(rf"\b{re.escape(name)}\b", text), 40)
+            for start in (text.rfind("\n", 0, max(0, place.start() - 200)) + 1 for place in places):
+                if match := pattern.search(text[start : start + _NEAR]):
+                    line = text.count("\n", 0, start + match.start(1)) + 1
+                    return f"{label}:{line}", " ".join(match[1].split())
         return None
 
 
@@ -89,7 +102,7 @@ def _own_module(d: Diagnostic, s: Sources) -> str | None:
 
 def _duplicate_parameter(d: Diagnostic, s: Sources) -> str | None:
     gcc = re.search(r"redefinition of '(?:[^']*\W)(?P<name>\w+)'", d.message)
-    if "duplicate parameter name" not in d.message and not (gcc and "(" in s.after(d, 3)):
+    if "duplicate parameter name" not in d.message and not (gcc and "(" in s.around(d, 3)):
         return None
     name = gcc["name"] if gcc else _repeated_parameter(d, s)
     which = f"called {name}" if name else "of the same name"
@@ -98,7 +111,7 @@ def _duplicate_parameter(d: Diagnostic, s: Sources) -> str | None:
 
 def _repeated_parameter(d: Diagnostic, s: Sources) -> str | None:
     line = s.line(d)
-    for match in re.finditer(r"\(([^(){};]*)\)", s.after(d)):
+    for match in re.finditer(r"\(([^(){};]*)\)", s.around(d)):
         words = [re.findall(r"[A-Za-z_]\w*", part) for part in match[1].split(",")]
         names: list[str] = [found[-1] for found in words if len(found) > 1]
         for name in names:

@@ -120,7 +120,8 @@ _TRIGGERS: tuple[tuple[str, str], ...] = (
 )
 _USES_PYTHON = re.compile(r"PYBIND11|pybind|\bpy\s*::|\bPy[A-Z_]\w*|\bTHP\w+|wrap_pybind|HANDLE_TH_ERRORS")
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
-_CALLED = re.compile(r"([A-Za-z_]\w*)\s*[(<]")
+# Possessive: the text is a stranger's, and backtracking into a long word would cost its length squared.
+_CALLED = re.compile(r"\b([A-Za-z_]\w*+)\s*+[(<]")
 _FACTORY = re.compile(r"^inline at::Tensor (\w+)\((?:.*\n)*?\}\n", re.MULTILINE)
 _USING = re.compile(r"^using [^;\n]*;$", re.MULTILINE)
 _UNUSED_BY_OPERATORS = re.compile(r"^#include <ATen/(?:Context|DeviceGuard|TracerMode)\.h>\n", re.MULTILINE)

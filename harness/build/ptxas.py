@@ -16,10 +16,10 @@ from harness.build.diagnostics import KernelResources
 
 _ENTRY = re.compile(r"Compiling entry function '(?P<name>[^']+)' for '(?P<arch>[^']+)'")
 _PROPERTIES = re.compile(r"Function properties for (?P<name>\S+)")
-_STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
+_STACK = re.compile(r"\b(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 _USED = re.compile(r"Used (\d+) registers")
-_SHARED = re.compile(r"(\d+)(?:\+(\d+))? bytes smem")
-_CONSTANT = re.compile(r"(\d+) bytes cmem\[\d+\]")
+_SHARED = re.compile(r"\b(\d+)(?:\+(\d+))? bytes smem")
+_CONSTANT = re.compile(r"\b(\d+) bytes cmem\[\d+\]")
 _NOISE = re.compile(r"^ptxas info\s*:|^\s+\d+ bytes stack frame")
 
 

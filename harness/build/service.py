@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from harness.build.cache import BuildCache, CacheEntry
 from harness.build.diagnostics import Diagnostic, KernelResources
-from harness.build.explain import explain, linker_words, shorten
+from harness.build.explain import bounded, explain, linker_words, shorten
 from harness.build.flags import FlagNotAllowed
 from harness.build.headers import HeaderStore, touch
 from harness.build.jobs import Slots
@@ -107,14 +107,14 @@ class BuildService:
             failure = next((result.failure for result in results if result.failure), None)
             if failure is None and all(result.ok for result in results):
                 linked = compiler.link(plan)
-                results.append(dataclasses.replace(linked, output=linker_words(linked.output)))
+                results.append(dataclasses.replace(linked, output=linker_words(bounded(linked.output))))
                 failure = linked.failure
             library = folder / "obj" / "library.so"
             built = failure is None and all(result.ok for result in results)
             built = built and plain_file(library, self.limits.library_bytes)
             output = "\n".join(result.output for result in results)
-            shown = shorten(output, folder, toolchain)
-            kernels = parse_resources(output)
+            shown = shorten(bounded(output), folder, toolchain)
+            kernels = parse_resources(bounded(output))
             readable = compiler.demangled([kernel.name for kernel in kernels[:MAX_KERNELS]])
             kernels = [k.model_copy(update={"name": readable.get(k.name, k.name)}) for k in kernels[:MAX_KERNELS]]
             report = explain(shown, plan, kernels)

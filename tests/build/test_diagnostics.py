@@ -8,7 +8,10 @@ import pytest
 
 from harness.build import ExtensionRequest
 from harness.build.diagnostics import parse_compiler_output
-from harness.build.explain import explain, linker_words, readable_kernel
+from harness.build.explain import bounded, explain, linker_words, readable_kernel
+from harness.build.headers import _STARTS_WITH_EXTENSION
+from harness.build.hints import Sources
+from harness.build.lean import LeanHeaders
 from harness.build.plan import Plan, make_plan
 from harness.build.ptxas import is_resource_line, parse_resources
 from harness.build.toolchain import Toolchain
@@ -167,3 +170,34 @@ def test_ptxas_resources_and_the_warning_where_it_spills(plan: Plan) -> None:
 )
 def test_names_of_kernels_are_readable(demangled: str, name: str) -> None:
     assert readable_kernel(demangled) == name
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    "output",
+    [
+        "main.cpp:1:1: error: " + "w" * 2_000_000,
+        "9" * 1_000_000,
+        "nvcc" + " " * 1_000_000,
+        "undefined reference to `" * 50_000,
+        "Compiling entry function '" * 50_000,
+        "ptxas info    : Used " + "1" * 500_000,
+        "main.cpp:3:18: error: redefinition of '" + "(a, a" * 100_000,
+        "\n".join(f"ATen/x.h:{number}:1: error: e{number}" for number in range(100_000)),
+    ],
+)
+def test_hostile_output_is_read_in_a_moment(plan: Plan, output: str) -> None:
+    read = bounded(output)
+    explain(linker_words(read), plan, parse_resources(read))
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    "text", ["w" * 2_000_000, "/**/ " * 100_000, "# " * 500_000, "torch::" * 200_000, "int f(" * 100_000]
+)
+def test_hostile_sources_are_read_in_a_moment(text: str, toolchain: Toolchain) -> None:
+    lean = LeanHeaders(toolchain.torch_root / "include")
+    lean.unit_header([text], cuda=True)
+    _STARTS_WITH_EXTENSION.match(text)
+    sources = Sources({"cpp_sources": text}, with_functions=True)
+    sources.definition("f")
