@@ -12,6 +12,7 @@ import torch
 
 from harness.compare import Expected, check_form, compare, worst
 from harness.evidence import Evidence
+from harness.machine import spare_memory
 from harness.oracle import Oracle
 from harness.report import LeafReport
 from harness.seeds import Seeds
@@ -141,7 +142,5 @@ class Checker:
         if device.type == "cuda":
             free, _ = torch.cuda.mem_get_info(device)
         else:
-            import psutil
-
-            free = psutil.virtual_memory().available
+            free = spare_memory()
         return int(_HELD_SHARE * free / (2 * max(1, expected.nbytes)))
