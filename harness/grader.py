@@ -16,7 +16,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-import psutil
 from pydantic import ValidationError
 
 from harness import sandbox as sandboxes
@@ -26,12 +25,13 @@ from harness.build.request import ExtensionRequest
 from harness.build.service import BuildService
 from harness.checking import Checker
 from harness.clock.plan import Goal, Side
-from harness.clock.stage import TimeStage
+from harness.clock.stage import ReferenceFailed, TimeStage
 from harness.device import Device, DeviceError, open_device
 from harness.events import EventSink, Progress, StageEnded, StageStarted, ignore
 from harness.evidence import Evidence
 from harness.judge import judge
 from harness.locks import DeviceLock
+from harness.machine import spare_memory
 from harness.oracle import Oracle
 from harness.problem import Problem, ProblemError, Workload
 from harness.report import (
@@ -249,14 +249,22 @@ class _Grading:
             reference.construct(oracle.init_inputs(seed), seed, self.limits.construct_s)
             reference.load_state(oracle.state(), self.limits.construct_s)
         except WorkerFailure as failure:
-            raise ProblemError(f"The reference of {self.problem.id} can't be run for timing: {failure}.") from failure
+            raise self._not_timed(failure) from failure
         workers: dict[Side, Worker] = {"candidate": candidate, "reference": reference}
         stage = TimeStage(workers, oracle, self.seeds, self.evidence, call_limit_s=self.limits.call_s)
         budget = min(self.limits.time_s, Goal.budget_s)
         try:
             stage.run(Goal(budget_s=budget), lambda block: self._progress("time", f"block {block + 1}"))
+        except ReferenceFailed as failure:
+            raise self._not_timed(failure) from failure
         finally:
             self.verified = stage.verified
+
+    def _not_timed(self, failure: Exception) -> ProblemError:
+        return ProblemError(
+            f"The reference of {self.problem.id} can't be timed with the workload {self.workload.name!r} ({failure}); "
+            "correct it, raise the problem's limits, or set timed = false."
+        )
 
     def _right_so_far(self) -> bool:
         evidence = self.evidence
@@ -264,7 +272,7 @@ class _Grading:
         return evidence.form is None and all(leaf.ok for leaf in leaves)
 
     def _start_worker(self, stack: contextlib.ExitStack) -> Worker:
-        spare = psutil.virtual_memory().available * _MEMORY_SHARE
+        spare = spare_memory() * _MEMORY_SHARE
         limit = self.limits.memory_gb
         worker = Worker(
             self.sandbox,

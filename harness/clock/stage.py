@@ -6,11 +6,12 @@ were returned, and the last one always is.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import secrets
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from harness.claims import Returned
 from harness.clock.offset import event_offset_us
@@ -21,7 +22,12 @@ from harness.evidence import Evidence
 from harness.oracle import Oracle
 from harness.report import LeafReport, Measurement, Timing
 from harness.seeds import Seeds
-from harness.workers import Worker
+from harness.workers import Worker, WorkerFailure
+
+
+class ReferenceFailed(Exception):
+    """The reference could not be timed: never the submission's fault."""
+
 
 _VERIFIED = 4
 """Timed calls that are verified on average, besides the last."""
@@ -62,7 +68,8 @@ class TimeStage:
         while not plan.done(time.monotonic() - began):
             on_block(len(plan.blocks["candidate"]))
             for side in (next(turns), next(turns)):
-                plan.blocks[side].append(self._block(side, plan.calls(side)))
+                with self._blaming(side):
+                    plan.blocks[side].append(self._block(side, plan.calls(side)))
             if self._wrong():
                 return
         self._call("candidate", verify=True)
@@ -73,13 +80,23 @@ class TimeStage:
         self._evidence.timed = worst(self._compared) if self._compared else []
         return self._evidence.form is not None or not all(leaf.ok for leaf in self._evidence.timed)
 
+    @contextlib.contextmanager
+    def _blaming(self, side: Side) -> Iterator[None]:
+        try:
+            yield
+        except WorkerFailure as failure:
+            if side == "reference":
+                raise ReferenceFailed(str(failure)) from failure
+            raise
+
     def _warm_up(self, side: Side) -> float:
         """Let first calls do what first calls do; returns seconds that a timed call takes with everything around it."""
-        self._call(side)
-        host_us = statistics.median(self._call(side)[1] for _ in range(2))
-        self._queue_us[side] = min(_QUEUE_MAX_US, 1.5 * host_us + 50) if self._device.type == "cuda" else 0.0
-        began = time.monotonic()
-        self._block(side, 1)
+        with self._blaming(side):
+            self._call(side)
+            host_us = statistics.median(self._call(side)[1] for _ in range(2))
+            self._queue_us[side] = min(_QUEUE_MAX_US, 1.5 * host_us + 50) if self._device.type == "cuda" else 0.0
+            began = time.monotonic()
+            self._block(side, 1)
         self._host_late[side].clear()
         return time.monotonic() - began
 
