@@ -109,15 +109,20 @@ def check_form(expected: Expected, value: Skeleton, leaves: Sequence[LeafClaim],
     All of it is a claim. A worker that lies here gains nothing: the bytes are compared all the same.
     """
     if where := difference(expected.skeleton, value, "output"):
-        return FormError("output.structure", f"The output has another structure: {where}.")
+        return FormError(
+            "output.structure", f"The output has another structure: {where}; return what the reference returns."
+        )
     if len(leaves) != len(expected.leaves):
-        return FormError("output.structure", f"The output has {len(leaves)} tensors, not {len(expected.leaves)}.")
+        return FormError(
+            "output.structure",
+            f"The output has {len(leaves)} tensors; return {len(expected.leaves)}, as the reference does.",
+        )
     for index, (leaf, claim) in enumerate(zip(expected.leaves, leaves, strict=True)):
         allowed = {"torch.Tensor"} | ({"torch.nn.parameter.Parameter"} if index in expected.parameter_leaves else set())
         if not claim.plain or claim.kind not in allowed:
             return FormError(
                 "output.tensor_type",
-                f"{leaf.path} is of type {claim.kind}, or carries attributes of its own; return a plain torch.Tensor.",
+                f"{leaf.path} is a {claim.kind}; return a plain torch.Tensor.",
                 {"path": leaf.path, "type": claim.kind},
             )
         got = {"dtype": claim.dtype, "shape": list(claim.shape), "device": claim.device}
@@ -126,7 +131,7 @@ def check_form(expected: Expected, value: Skeleton, leaves: Sequence[LeafClaim],
             if got[name] != wanted:
                 return FormError(
                     f"output.{name}",
-                    f"{leaf.path} has {name} {got[name]}, the reference's has {wanted}.",
+                    f"{leaf.path} has {name} {got[name]}; return {name} {wanted}, as the reference does.",
                     {"path": leaf.path, "got": got[name], "expected": wanted},
                 )
     for path, wanted_value in expected.scalars.items():
@@ -134,7 +139,7 @@ def check_form(expected: Expected, value: Skeleton, leaves: Sequence[LeafClaim],
         if not _scalar_matches(got_value, wanted_value):
             return FormError(
                 "output.values",
-                f"{path} is {str(got_value)[:80]}, the reference returns {str(wanted_value)[:80]}.",
+                f"{path} is {str(got_value)[:80]}; the reference returns {str(wanted_value)[:80]}.",
                 {"path": path, "got": str(got_value)[:80], "expected": str(wanted_value)[:80]},
             )
     return None

@@ -71,7 +71,7 @@ def _outputs(evidence: Evidence) -> Judgement | None:
             Verdict.REJECTED,
             "output.unfinished",
             f"{early.path} was not finished on the caller's stream when forward returned, and was right only later: "
-            "join your streams to the current one (wait for an event) before returning.",
+            "join your streams to the current one (wait for an event), and your threads, before returning.",
             **_leaf_evidence(early),
         )
     if live and not early:
@@ -149,6 +149,7 @@ def _raised(evidence: Evidence, failure: WorkerFailure) -> Judgement:
         return _say(Verdict.COMPILE_ERROR, refused.failure.code, message, **refused.failure.evidence)
     where = _PHASES.get(failure.phase, failure.phase)
     message = failed.message.strip() or "no message"
+    first_line = message.splitlines()[0].strip()[:300]
     match failed.category:
         case "no_entry":
             return _say(Verdict.INVALID_SUBMISSION, "submission.no_model_new", f"{_sentence(message)}", **details)
@@ -163,21 +164,21 @@ def _raised(evidence: Evidence, failure: WorkerFailure) -> Judgement:
             return _say(
                 Verdict.RUNTIME_ERROR, "run.exit", f"The submission called sys.exit {where}; let it return.", **details
             )
-        case "device_memory":
-            return _say(
-                Verdict.MEMORY_LIMIT, "limit.device_memory", f"Out of device memory {where}: {message}", **details
-            )
-        case "host_memory":
-            return _say(Verdict.MEMORY_LIMIT, "limit.host_memory", f"Out of host memory {where}: {message}", **details)
+        case "device_memory" | "host_memory":
+            kind = failed.category.removesuffix("_memory")
+            sentence = _sentence(f"Out of {kind} memory {where}: {first_line}")
+            return _say(Verdict.MEMORY_LIMIT, f"limit.{failed.category}", f"{sentence} Use less.", **details)
         case "cuda":
             code = "run.launch_failed" if _LAUNCH_ERRORS.search(message) else "run.cuda_error"
-            return _say(Verdict.RUNTIME_ERROR, code, f"{_sentence(message)}{_cuda_hint(message)}", **details)
+            return _say(Verdict.RUNTIME_ERROR, code, f"{_sentence(first_line)}{_cuda_hint(message)}", **details)
         case "output":
             return _say(Verdict.WRONG_ANSWER, "output.structure", _sentence(message), **details)
-    first_line = message.splitlines()[0][:300]
     if evidence.device == "cpu" and _NEEDS_CUDA.search(message):
         return _needs_cuda(f"{failed.error} {where}: {first_line}", details)
-    return _say(Verdict.RUNTIME_ERROR, "run.exception", f"{failed.error} {where}: {first_line}", **details)
+    line = failed.evidence.get("line")
+    place = where if line is None else f"{where}, line {line}"
+    said = f"{failed.error} {place}: {first_line.rstrip('.')}; correct what raises it."
+    return _say(Verdict.RUNTIME_ERROR, "run.exception", said, **details)
 
 
 def _needs_cuda(what: str, details: Mapping[str, object]) -> Judgement:
@@ -221,7 +222,7 @@ def _late(evidence: Evidence, failure: WorkerFailure) -> Judgement:
     return _say(
         Verdict.TIME_LIMIT,
         f"limit.{failure.phase}_time",
-        f"No answer {where} within {failure.limit_s:g} s, the limit.",
+        f"No answer {where} within {failure.limit_s:g} s, the limit: look for a loop or a wait without end.",
         phase=failure.phase,
         limit_s=failure.limit_s,
     )
@@ -231,12 +232,12 @@ def _limit(evidence: Evidence, failure: WorkerFailure) -> Judgement:
     ended = failure.exit
     assert ended is not None
     assert ended.limit is not None
-    verdict, code, what = _LIMITS[ended.limit]
+    verdict, code, what, advice = _LIMITS[ended.limit]
     where = _PHASES.get(failure.phase, failure.phase)
     return _say(
         verdict,
         code,
-        f"The submission went over its limit of {what} {where}: {failure.message}.",
+        f"The submission went over its limit of {what} {where}: {failure.message}; {advice}.",
         phase=failure.phase,
         limit=ended.limit_value,
         used=ended.used,
@@ -273,12 +274,12 @@ _SIGNALS = {
 }
 
 _LIMITS = {
-    Limit.MEMORY: (Verdict.MEMORY_LIMIT, "limit.host_memory", "host memory"),
-    Limit.OUTPUT: (Verdict.OUTPUT_LIMIT, "limit.output", "printed output"),
-    Limit.DISK: (Verdict.OUTPUT_LIMIT, "limit.disk", "disk space"),
-    Limit.PROCESSES: (Verdict.RUNTIME_ERROR, "limit.processes", "processes and threads"),
-    Limit.WALL_TIME: (Verdict.TIME_LIMIT, "limit.total_time", "time"),
-    Limit.CPU_TIME: (Verdict.TIME_LIMIT, "limit.cpu_time", "CPU time"),
+    Limit.MEMORY: (Verdict.MEMORY_LIMIT, "limit.host_memory", "host memory", "use less"),
+    Limit.OUTPUT: (Verdict.OUTPUT_LIMIT, "limit.output", "printed output", "print less"),
+    Limit.DISK: (Verdict.OUTPUT_LIMIT, "limit.disk", "disk space", "write less"),
+    Limit.PROCESSES: (Verdict.RUNTIME_ERROR, "limit.processes", "processes and threads", "start fewer"),
+    Limit.WALL_TIME: (Verdict.TIME_LIMIT, "limit.total_time", "time", "be done sooner"),
+    Limit.CPU_TIME: (Verdict.TIME_LIMIT, "limit.cpu_time", "CPU time", "be done sooner"),
 }
 
 _LAUNCH_ERRORS = re.compile(

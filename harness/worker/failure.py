@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 _HERE = str(Path(__file__).parent)
 _TEXT_MAX = 8 << 10
+_NAME_MAX = 200
 
 
 class Failure(Exception):
@@ -31,15 +33,17 @@ class Failure(Exception):
         }
 
 
-def describe_failure(error: BaseException) -> dict[str, Any]:
-    """An exception of the submission's, with the part of its traceback that is the submission's own."""
+def describe_failure(error: BaseException, submission: Path | None) -> dict[str, Any]:
+    """An exception of the submission's, with the part of its traceback that is the submission's own: from the first
+    line of the file `submission` on, without what lies in here."""
+    own, line = _own_traceback(error, str(submission))
     return {
         "type": "failed",
         "category": _category(error),
-        "error": type(error).__name__,
+        "error": _shorten(type(error).__name__)[:_NAME_MAX],
         "message": _shorten(_text_of(error)),
-        "traceback": _shorten(_own_traceback(error)),
-        "evidence": {},
+        "traceback": _shorten(own),
+        "evidence": {} if line is None else {"line": line},
     }
 
 
@@ -61,19 +65,34 @@ def _category(error: BaseException) -> str:
 def _text_of(error: BaseException) -> str:
     try:
         return str(error)
-    except Exception:  # noqa: BLE001 - __str__ is the submission's code as well
+    except BaseException:  # noqa: BLE001 - __str__ is the submission's code as well
         return f"({type(error).__name__}, whose text can't be had)"
 
 
-def _own_traceback(error: BaseException) -> str:
+def _own_traceback(error: BaseException, submission: str) -> tuple[str, int | None]:
+    """The text, and the line of the submission's that was reached last."""
     try:
-        trace = error.__traceback__
-        while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_HERE):
-            trace = trace.tb_next
-        error = error.with_traceback(trace)
-        return "".join(traceback.format_exception(error))
-    except Exception:  # noqa: BLE001 - see above
-        return ""
+        described = traceback.TracebackException.from_exception(error)
+        lines = [frame.lineno for frame in described.stack if frame.filename == submission]
+        for part in _chain(described):
+            frames = [frame for frame in part.stack if not frame.filename.startswith(_HERE)]
+            first = next((i for i, frame in enumerate(frames) if frame.filename == submission), 0)
+            part.stack = traceback.StackSummary.from_list(frames[first:])
+        return "".join(described.format()), lines[-1] if lines else None
+    except BaseException:  # noqa: BLE001 - see above
+        return "", None
+
+
+def _chain(described: traceback.TracebackException) -> Iterator[traceback.TracebackException]:
+    """An exception, and those that it came from or is made of."""
+    waiting, seen = [described], set()
+    while waiting:
+        part = waiting.pop()
+        if id(part) in seen:
+            continue
+        seen.add(id(part))
+        yield part
+        waiting += [other for other in (part.__cause__, part.__context__, *(part.exceptions or ())) if other]
 
 
 def _shorten(text: str) -> str:

@@ -55,7 +55,7 @@ def main(fd: int) -> None:
         except Failure as failure:
             answer = failure.to_json()
         except BaseException as error:  # noqa: BLE001 - whatever the submission raises is an answer too
-            answer = describe_failure(error)
+            answer = describe_failure(error, runner.path)
         sys.stdout.flush()
         sys.stderr.flush()
         channel.send(answer)
