@@ -239,6 +239,29 @@ class Measurement(_Model):
     """Whether the time includes the host's side, because the call synchronises or its host side is slower."""
 
 
+class Steadiness(_Model):
+    """What the device did while it was timed: the lowest and the highest over all blocks; None: not known."""
+
+    blocks: int
+    """Blocks that count, of both sides."""
+    measured_again: int
+    """Blocks that don't count, because the device was not steady, and were measured again."""
+    why: list[str] = []
+    """What was seen in those, each once."""
+    sm_clock_mhz: tuple[float, float] | None = None
+    """Clock of the multiprocessors at work; of a CPU's cores."""
+    memory_clock_mhz: tuple[float, float] | None = None
+    """Clock of the device's memory."""
+    temperature_c: tuple[float, float] | None = None
+    """Of the chip, degrees Celsius."""
+    power_w: tuple[float, float] | None = None
+    """Drawn by the board, watts."""
+    throttle: list[str] = []
+    """All that held the clocks below their highest, by NVML's names; `sw_power_cap` alone is no unsteadiness."""
+    other_processes: list[str] = []
+    """Processes, not ours, that had the device open meanwhile."""
+
+
 class Timing(_Model):
     """Candidate and reference, measured the same way, alternating."""
 
@@ -250,8 +273,15 @@ class Timing(_Model):
     """Median of the reference over median of the candidate."""
     speedup_ci95: tuple[float, float]
     """95 % confidence interval of the speedup."""
+    comparison: Literal["faster", "slower", "same", "undecided"] = "undecided"
+    """What that interval allows to say of the candidate: `same` when it lies within 2 % of 1, `undecided` when it
+    holds 1 and is wider than that."""
     stopped_because: str
     """Why measuring ended: the interval was narrow enough, or a budget was spent."""
+    shortfall: str = ""
+    """What is missing to the samples and the width of interval that were asked for; empty when nothing is."""
+    steadiness: Steadiness | None = None
+    """What the device did meanwhile."""
 
 
 class Stage(_Model):
