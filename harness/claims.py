@@ -67,14 +67,27 @@ class LeafClaim(_Claim):
     device: Name
 
 
+class Output(_Claim):
+    """The form of what one call returned."""
+
+    value: dict[str, Any]
+    leaves: Annotated[list[LeafClaim], Field(max_length=10_000)]
+
+
 class Returned(_Claim):
     """A call came back."""
 
     type: Literal["returned"]
-    value: dict[str, Any]
-    leaves: Annotated[list[LeafClaim], Field(max_length=10_000)]
-    elapsed_us: Microseconds | None
-    host_us: Microseconds | None
+    outputs: Annotated[list[Output], Field(min_length=1, max_length=1)]
+
+
+class Timed(_Claim):
+    """Timed calls came back: what they returned, and what the worker's own clock says of each."""
+
+    type: Literal["timed"]
+    outputs: Annotated[list[Output], Field(max_length=4096)]
+    elapsed_us: Annotated[list[Microseconds], Field(max_length=4096)]
+    host_us: Annotated[list[Microseconds], Field(max_length=4096)]
 
 
 class Failed(_Claim):
@@ -88,7 +101,7 @@ class Failed(_Claim):
     evidence: Annotated[dict[Name, Name | int | float | bool], Field(max_length=20)]
 
 
-Claim = Hello | Build | Done | Constructed | Returned | Failed
+Claim = Hello | Build | Done | Constructed | Returned | Timed | Failed
 
 _ADAPTER: TypeAdapter[Claim] = TypeAdapter(Annotated[Claim, Field(discriminator="type")])
 

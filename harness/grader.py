@@ -12,6 +12,7 @@ import contextlib
 import time
 import traceback
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -160,6 +161,8 @@ class _Grading:
         return self._report()
 
     def _stages(self, submission: Submission, stack: contextlib.ExitStack) -> None:
+        aside = ThreadPoolExecutor(1, "reference")
+        stack.callback(aside.shutdown)  # after the workers are gone, so that nothing is waited for
         with self._stage("load"):
             # Both start before anything else: importing torch is most of their time, and they do it side by side.
             candidate = self._start_worker(stack)
@@ -174,14 +177,16 @@ class _Grading:
             self._compile_rest(candidate, oracle)
             return
         with self.lock.held():
+            # The reference's process gets ready while the candidate is checked; nothing is timed yet.
+            opened = aside.submit(self._open_reference, reference) if reference is not None else None
             with self._stage("check"):
                 candidate.open_device()
                 self._check(candidate, oracle, self.workload)
                 if self.workload.timed:
                     self._check_further(candidate)
-            if reference is not None and self._right_so_far():
+            if reference is not None and opened is not None and self._right_so_far():
                 with self._stage("time"):
-                    self._time(candidate, reference, oracle)
+                    self._time(candidate, reference, opened, oracle)
 
     def _compile_rest(self, candidate: Worker, oracle: Oracle) -> None:
         """Extensions that are built in the constructor; without a device, a failure there says nothing."""
@@ -240,11 +245,14 @@ class _Grading:
             self.evidence.warnings.append(_weights_warning(theirs, ours))
         self.seeds.draw()
 
-    def _time(self, candidate: Worker, reference: Worker, oracle: Oracle) -> None:
+    def _open_reference(self, reference: Worker) -> None:
+        reference.wait_ready()
+        reference.open_device()
+        reference.import_source(self.problem.reference_source, "reference.py", "Model", self.limits.import_s)
+
+    def _time(self, candidate: Worker, reference: Worker, opened: Future[None], oracle: Oracle) -> None:
         try:
-            reference.wait_ready()
-            reference.open_device()
-            reference.import_source(self.problem.reference_source, "reference.py", "Model", self.limits.import_s)
+            opened.result()
             seed = self.seeds.parameters()
             reference.construct(oracle.init_inputs(seed), seed, self.limits.construct_s)
             reference.load_state(oracle.state(), self.limits.construct_s)
@@ -254,7 +262,7 @@ class _Grading:
         stage = TimeStage(workers, oracle, self.seeds, self.evidence, call_limit_s=self.limits.call_s)
         budget = min(self.limits.time_s, Goal.budget_s)
         try:
-            stage.run(Goal(budget_s=budget), lambda block: self._progress("time", f"block {block + 1}"))
+            stage.run(Goal(budget_s=budget), lambda what: self._progress("time", what))
         except ReferenceFailed as failure:
             raise self._not_timed(failure) from failure
         finally:

@@ -105,6 +105,17 @@ def _rules(evidence: Evidence) -> Judgement | None:
             "work on a copy.",
             **_leaf_evidence(mutated),
         )
+    timing = evidence.timing
+    outside = None if timing is None else timing.outside
+    if outside is not None and not outside.confirmed:
+        return _say(
+            Verdict.REJECTED,
+            "time.not_confirmed",
+            f"A call was said to take {outside.inside_us:.2f} us, and takes {outside.outside_us:.2f} us by the "
+            f"grader's own clock over {outside.calls} calls; they may differ by {outside.tolerance_us:.2f} us. Do all "
+            "work before forward returns, on the current stream, and leave clocks alone.",
+            **outside.model_dump(mode="json"),
+        )
     return None
 
 

@@ -25,6 +25,10 @@ class Oracle:
         self._module = problem.module(workload)
         self._model: Any = None
         self._initial_buffers: dict[str, torch.Tensor] = {}
+        self.draws = False
+        """Whether a call of the reference draws random numbers."""
+        self.call_bytes = 0
+        """Bytes of the inputs and outputs of a call."""
         self.buffers_move = False
         """Whether a call of the reference changes its buffers, as BatchNorm in training mode does."""
 
@@ -64,10 +68,15 @@ class Oracle:
         before = [(buffer, buffer._version) for _, buffer in self._buffers()]
         inputs = self.inputs(inputs_seed)
         with _seeded(call_seed, self._device), torch.no_grad(), self._module.blaming("Model.forward"):
+            drawn = _generator_state(self._device)
             returned = self._model(*inputs)
+            self.draws |= _generator_state(self._device) != drawn
         self.buffers_move |= any(buffer._version != version for buffer, version in before)
         try:
-            return Expected.of(returned, self._problem.spec.tolerance)
+            expected = Expected.of(returned, self._problem.spec.tolerance)
+            inputs_bytes = sum(leaf.nbytes for leaf in take_apart(inputs)[1])
+            self.call_bytes = max(self.call_bytes, expected.nbytes + inputs_bytes)
+            return expected
         except (Unusable, TreeError) as error:
             raise ProblemError(f"The reference of {self._problem.id} can't be graded against: {error}.") from error
 
@@ -90,6 +99,12 @@ class Oracle:
                 "Use tensors, numbers, strings, None, and lists, tuples and dicts of these."
             ) from error
         return passed
+
+
+def _generator_state(device: torch.device) -> bytes:
+    state = torch.get_rng_state()
+    on_device = torch.cuda.get_rng_state(device) if device.type == "cuda" else state[:0]
+    return bytes(torch.cat([state, on_device]).numpy().tobytes())
 
 
 @contextlib.contextmanager

@@ -239,6 +239,21 @@ class Measurement(_Model):
     """Whether the time includes the host's side, because the call synchronises or its host side is slower."""
 
 
+class OutsideClock(_Model):
+    """The grader's own clock over batches of calls, held against the worker's over the same calls."""
+
+    outside_us: float
+    """Time of a call by the grader's clock: batches of n and 2n calls, less the same with empty calls."""
+    inside_us: float
+    """Time of a call by the worker's clock."""
+    tolerance_us: float
+    """How far the first may be above the second; made from the spread of the measurements."""
+    calls: int
+    """Calls that both timed."""
+    confirmed: bool
+    """Whether they agree."""
+
+
 class Steadiness(_Model):
     """What the device did while it was timed: the lowest and the highest over all blocks; None: not known."""
 
@@ -276,6 +291,8 @@ class Timing(_Model):
     comparison: Literal["faster", "slower", "same", "undecided"] = "undecided"
     """What that interval allows to say of the candidate: `same` when it lies within 2 % of 1, `undecided` when it
     holds 1 and is wider than that."""
+    outside: OutsideClock | None = None
+    """What the grader's own clock says; None in reports from before there was one."""
     stopped_because: str
     """Why measuring ended: the interval was narrow enough, or a budget was spent."""
     shortfall: str = ""

@@ -129,7 +129,7 @@ def offsets(sizes: Sequence[int]) -> tuple[list[int], int]:
 
 
 def _wait(*tensors: torch.Tensor) -> None:
-    """Until copies from or to any of these are done: the other process is told next, and knows nothing of our streams."""
+    """Until copies from or to these are done: the other process is told next, and knows nothing of our streams."""
     for tensor in tensors:
         if tensor.is_cuda:
             torch.cuda.current_stream(tensor.device).synchronize()

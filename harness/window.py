@@ -4,9 +4,9 @@
 
 Two kinds. A host window is an anonymous file whose size is sealed, so that neither side can pull it away under the
 other; on a CUDA machine both sides register it with the driver, since copies from and to unregistered memory are many
-times slower. A device window is device memory that the grader allocates and exports as a descriptor: data that is on the
-device anyway never leaves it. What is in a window can change at any time: a side first copies to memory of its own and
-then looks. Used on both sides of the wire.
+times slower. A device window is device memory that the grader allocates and exports as a descriptor: data that is on
+the device anyway never leaves it. What is in a window can change at any time: a side first copies to memory of its own
+and then looks. Used on both sides of the wire.
 """
 
 from __future__ import annotations

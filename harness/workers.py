@@ -13,7 +13,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -64,6 +64,30 @@ class WorkerFailure(Exception):
 
     def __str__(self) -> str:
         return f"{self.phase}: {self.message}"
+
+
+@dataclass(frozen=True)
+class Loop:
+    """What the worker's clock is to run: calls on the values of `inputs`, or turns without a call, or probes."""
+
+    turns: int
+    """How many."""
+    inputs: str = ""
+    """A value that was put: a tuple of `turns` tuples of arguments."""
+    seeds: tuple[int, ...] = ()
+    """One a turn where random numbers matter, else none."""
+    empty: int = 0
+    """Turns without a call."""
+    probe: int = 0
+    """Turns with a small copy of the worker's own."""
+    mode: Literal["device", "host"] = "device"
+    """Events behind queued work, or the host's clock around call and wait."""
+    queue_us: float = 0.0
+    """Idling queued before each call, in device mode."""
+    cold: bool = True
+    """Whether caches are emptied before each call."""
+    restore_buffers: bool = False
+    """Whether the model's buffers are set back first."""
 
 
 @dataclass
@@ -212,11 +236,8 @@ class Worker:
         seed: int,
         limit_s: float,
         poison: Sequence[int] = (),
-        timed: bool = False,
-        queue_us: float = 0.0,
-        restore_buffers: bool = False,
-    ) -> claims.Returned:
-        """Have the model called on a value that was put. Returns what the worker says about what came back."""
+    ) -> claims.Output:
+        """Have a model called on a value that was put. Returns what the worker says about what came back."""
         order = {
             "type": "call",
             "model": model,
@@ -224,11 +245,23 @@ class Worker:
             "output": output,
             "seed": seed,
             "poison": list(poison),
-            "timed": timed,
-            "queue_us": queue_us,
-            "restore_buffers": restore_buffers,
         }
-        return self._ask(order, "call", limit_s, claims.Returned)
+        return self._ask(order, "call", limit_s, claims.Returned).outputs[0]
+
+    def time(self, loop: Loop, limit_s: float) -> float:
+        """Have the worker's clock run its loop; returns the seconds that it took by our own."""
+        order = {"type": "time", "model": MAIN, **asdict(loop)}
+        began = time.perf_counter()
+        self._ask(order, "call", limit_s, claims.Done)
+        return time.perf_counter() - began
+
+    def times(self, loop: Loop, outputs: str = "") -> claims.Timed:
+        """What the last loop returned and read; `outputs` names the outputs, from then on, by turn."""
+        answer = self._ask({"type": "times", "outputs": outputs}, "call", _TRANSFER_S, claims.Timed)
+        counts = {len(answer.elapsed_us), len(answer.host_us), len(answer.outputs) if outputs else loop.turns}
+        if counts != {loop.turns}:
+            raise WorkerFailure("protocol", "call", f"{loop.turns} calls were timed, and {sorted(counts)} answered for")
+        return answer
 
     def fetch(
         self, name: str, which: Literal["live", "early", "input"], specs: Sequence[TensorSpec]

@@ -1,7 +1,11 @@
-"""The time stage: candidate and reference in turn, each in its own process, and timed outputs looked at afterwards.
+"""The time stage: candidate and reference in turn, each in its own process, seen by two clocks.
 
-The input of a timed call is made after the call before it has ended. Which outputs are compared is decided after they
-were returned, and the last one always is.
+    calibrate   the reference's process, which is clean, runs empty loops and probes
+    blocks      single calls, candidate and reference alternating; each input is made after the call before it ended
+    batches     the candidate's calls in loops of n and 2n, over which our own wall clock runs
+
+Outputs of single calls and of batches are compared with the reference's. Which of them is decided after they were
+returned, and the last one always is.
 """
 
 from __future__ import annotations
@@ -13,29 +17,37 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 
-from harness.claims import Returned
-from harness.clock.offset import event_offset_us
+import torch
+
+from harness.clock.bench import Batches, Bench, Sample
+from harness.clock.outside import Agreement, Calibration, Estimate, agreement
 from harness.clock.plan import Goal, Plan, Side
 from harness.clock.stats import median_interval, ratio_interval
-from harness.compare import check_form, compare, worst
+from harness.compare import FormError, worst
 from harness.evidence import Evidence
 from harness.oracle import Oracle
-from harness.report import LeafReport, Measurement, Timing
+from harness.report import LeafReport, Measurement, OutsideClock, Timing
 from harness.seeds import Seeds
 from harness.workers import Worker, WorkerFailure
+
+_VERIFIED = 4
+"""Single calls that are verified on average, besides the last."""
+_BATCH_S = 0.02
+"""Seconds that a short batch should take: long enough that a wall of it is exact, short enough for many."""
+_BATCH_MAX = 200
+_BATCH_MEMORY = 0.1
+"""Share of the device's free memory that the inputs and outputs of a long batch may take."""
+_ROUNDS = 3
+"""Times that the clocks may disagree before it counts."""
+_METHODS = {
+    ("cuda", "device"): "device events around one call, L2 cold, behind queued work; an empty pair's reading taken off",
+    ("cuda", "host"): "host clock around one call and the wait for the device, L2 cold; an empty wait taken off",
+    ("cpu", "host"): "host clock around one call, caches cold",
+}
 
 
 class ReferenceFailed(Exception):
     """The reference could not be timed: never the submission's fault."""
-
-
-_VERIFIED = 4
-"""Timed calls that are verified on average, besides the last."""
-_QUEUE_MAX_US = 5_000.0
-_METHODS = {
-    "cuda": "device events around one call, L2 cold, behind queued work; the reading of an empty pair taken off",
-    "cpu": "monotonic clock around one call, caches cold",
-}
 
 
 class TimeStage:
@@ -44,37 +56,114 @@ class TimeStage:
     def __init__(
         self, workers: dict[Side, Worker], oracle: Oracle, seeds: Seeds, evidence: Evidence, *, call_limit_s: float
     ) -> None:
-        self._workers = workers
         self._oracle = oracle
-        self._seeds = seeds
         self._evidence = evidence
-        self._call_limit_s = call_limit_s
         self._device = workers["candidate"].torch_device
-        self._serial = itertools.count()
-        self._queue_us: dict[Side, float] = {"candidate": 0.0, "reference": 0.0}
-        self._host_late: dict[Side, list[bool]] = {"candidate": [], "reference": []}
+        numbers = itertools.count()
+        self._benches: dict[Side, Bench] = {
+            side: Bench(worker, oracle, seeds, numbers, call_limit_s=call_limit_s) for side, worker in workers.items()
+        }
+        self._offset_us: dict[Side, float] = {}
         self._compared: list[list[LeafReport]] = []
-        self._share = 0.0
+        self._calls = 0
         self.verified = 0
 
-    def run(self, goal: Goal, on_block: Callable[[int], None]) -> None:
+    def run(self, goal: Goal, on_block: Callable[[str], None]) -> None:
         """Measure until the goal is met. What was found goes to the evidence; a wrong timed output ends it early."""
         began = time.monotonic()
-        self._offset_us = event_offset_us(self._device)
-        plan = Plan(goal, {side: self._warm_up(side) for side in self._workers})
-        expected_calls = max(1, goal.min_blocks) * plan.calls("candidate")
-        self._share = min(1.0, _VERIFIED / expected_calls)
+        on_block("warming up")
+        calibration = self._prepare()
+        plan = Plan(goal, {side: self._call_seconds(side) for side in self._benches})
+        share = min(1.0, _VERIFIED / (goal.min_blocks * plan.calls("candidate")))
         turns = plan.turns()
         while not plan.done(time.monotonic() - began):
-            on_block(len(plan.blocks["candidate"]))
+            on_block(f"block {len(plan.blocks['candidate']) + 1}")
             for side in (next(turns), next(turns)):
                 with self._blaming(side):
-                    plan.blocks[side].append(self._block(side, plan.calls(side)))
+                    plan.blocks[side].append(self._block(side, plan.calls(side), share))
             if self._wrong():
                 return
-        self._call("candidate", verify=True)
+        on_block("confirming")
+        median_us = statistics.median(itertools.chain(*plan.blocks["candidate"]))
+        confirmed = self._confirm(calibration, median_us)
         if not self._wrong():
-            self._evidence.timing = self._timing(plan)
+            self._block("candidate", 1, 1.0)
+        if not self._wrong():
+            self._evidence.timing = self._timing(plan, confirmed)
+
+    def _prepare(self) -> Calibration:
+        """Choose each side's mode, and let the clean process say what its clocks are apart."""
+        reference, candidate = self._benches["reference"], self._benches["candidate"]
+        with self._blaming("reference"):
+            turn_us = reference.empty_turn_us()
+            reference.choose_mode(turn_us)
+        candidate.choose_mode(turn_us)
+        with self._blaming("reference"):
+            own_mode, reference.mode = reference.mode, candidate.mode
+            turns = max(3, min(_BATCH_MAX, int(_BATCH_S * 1e6 / max(turn_us, 1.0))))
+            # An empty pair of events reads something, and so does an empty wait: neither is time of a call. Read in the
+            # clean process, since a larger figure would make the submission faster.
+            empty, offset = reference.walls(turns)
+            probe, probe_inside = reference.walls(turns, probe=True)
+            reference.mode = own_mode
+            own_offset = offset if own_mode == candidate.mode else reference.walls(turns)[1]
+        self._offset_us = {"candidate": offset.us, "reference": own_offset.us}
+        return Calibration(empty=empty, bias=probe - empty - (probe_inside - offset))
+
+    def _call_seconds(self, side: Side) -> float:
+        with self._blaming(side):
+            return self._benches[side].seconds_of_a_call()
+
+    def _block(self, side: Side, calls: int, share: float) -> list[float]:
+        bench = self._benches[side]
+        samples = []
+        # The reference's outputs are not in question: one fresh input a block is enough for it.
+        shared = bench.put_fresh()[0] if side == "reference" else None
+        for _ in range(calls):
+            sample = bench.single(shared)
+            samples.append(max(0.0, sample.elapsed_us - self._offset_us[side]))
+            # Decided only now: until it returned, a call could not know whether it would be looked at.
+            if side == "candidate" and secrets.randbelow(1 << 30) < share * (1 << 30):
+                self._look_at(sample, "early", "timed0")
+            bench.forget()
+        return samples
+
+    def _confirm(self, calibration: Calibration, median_us: float) -> Agreement:
+        """Hold our clock against the worker's until they agree, or have disagreed often enough."""
+        turns = self._batch_turns(calibration.empty.us + median_us)
+        for attempt in range(_ROUNDS):
+            measured = self._batches(turns)
+            inside = Estimate(measured.inside.us - self._offset_us["candidate"], measured.inside.error_us)
+            found = agreement(measured.turn, inside, calibration, measured.calls)
+            if found.confirmed or self._wrong() or attempt == _ROUNDS - 1:
+                break
+        return found
+
+    def _batches(self, turns: int) -> Batches:
+        def look(samples: list[Sample]) -> None:
+            # A model whose state moves gives other outputs in the middle of a batch than at its start.
+            if not self._oracle.buffers_move:
+                for turn in {len(samples) - 1, secrets.randbelow(len(samples))}:
+                    self._look_at(samples[turn], "live", f"batch{turn}")
+
+        return self._benches["candidate"].batches(turns, look)
+
+    def _batch_turns(self, turn_us: float) -> int:
+        """Calls of a short batch, by time and by memory for the inputs and outputs of one twice as long."""
+        turns = max(2, min(_BATCH_MAX, int(_BATCH_S * 1e6 / max(turn_us, 1.0))))
+        if self._device.type == "cuda":
+            free, _ = torch.cuda.mem_get_info(self._device)
+            turns = min(turns, int(_BATCH_MEMORY * free / (2 * max(1, self._oracle.call_bytes))))
+        return max(1, turns)
+
+    def _look_at(self, sample: Sample, which: str, name: str) -> None:
+        self._calls += 1
+        found = self._benches["candidate"].look_at(sample, "early" if which == "early" else "live", name, self._calls)
+        if isinstance(found, FormError):
+            self._evidence.form = found
+        else:
+            self._compared.append(found)
+            self.verified += 1
 
     def _wrong(self) -> bool:
         self._evidence.timed = worst(self._compared) if self._compared else []
@@ -89,60 +178,7 @@ class TimeStage:
                 raise ReferenceFailed(str(failure)) from failure
             raise
 
-    def _warm_up(self, side: Side) -> float:
-        """Let first calls do what first calls do; returns seconds that a timed call takes with everything around it."""
-        with self._blaming(side):
-            self._call(side)
-            host_us = statistics.median(self._call(side)[1] for _ in range(2))
-            self._queue_us[side] = min(_QUEUE_MAX_US, 1.5 * host_us + 50) if self._device.type == "cuda" else 0.0
-            began = time.monotonic()
-            self._block(side, 1)
-        self._host_late[side].clear()
-        return time.monotonic() - began
-
-    def _block(self, side: Side, calls: int) -> list[float]:
-        if side == "reference":
-            # Its outputs are not in question: one fresh input a block is enough.
-            self._workers[side].put(
-                "in", tuple(self._oracle.inputs(self._seeds.of("timed inputs", next(self._serial))))
-            )
-        samples = []
-        for _ in range(calls):
-            elapsed_us, host_us = self._call(side, fresh=side == "candidate")
-            samples.append(max(0.0, elapsed_us - self._offset_us))
-            self._host_late[side].append(self._device.type == "cuda" and host_us > self._queue_us[side] + elapsed_us)
-        return samples
-
-    def _call(self, side: Side, *, fresh: bool = True, verify: bool = False) -> tuple[float, float]:
-        worker, number = self._workers[side], next(self._serial)
-        inputs_seed, call_seed = self._seeds.of("timed inputs", number), self._seeds.of("timed call", number)
-        if fresh:
-            worker.put("in", tuple(self._oracle.inputs(inputs_seed)))
-        returned = worker.call(
-            "in",
-            "out",
-            seed=call_seed,
-            limit_s=self._call_limit_s,
-            timed=True,
-            queue_us=self._queue_us[side],
-            restore_buffers=self._oracle.buffers_move,
-        )
-        # Decided only now: until it returned, a call could not know whether it would be looked at.
-        if side == "candidate" and (verify or secrets.randbelow(10_000) < 10_000 * self._share):
-            self._verify(inputs_seed, call_seed, number, returned)
-        worker.drop(["out"])
-        elapsed = returned.elapsed_us or 0.0
-        return elapsed, returned.host_us or 0.0
-
-    def _verify(self, inputs_seed: int, call_seed: int, number: int, returned: Returned) -> None:
-        expected = self._oracle.expected(inputs_seed, call_seed, restore_buffers=self._oracle.buffers_move)
-        self._evidence.form = check_form(expected, returned.value, returned.leaves, self._device.type)
-        if self._evidence.form is None:
-            pieces = self._workers["candidate"].fetch("out", "early", expected.specs)
-            self._compared.append(compare(expected, pieces, number))
-            self.verified += 1
-
-    def _timing(self, plan: Plan) -> Timing:
+    def _timing(self, plan: Plan, confirmed: Agreement) -> Timing:
         candidate, reference = plan.blocks["candidate"], plan.blocks["reference"]
         measured = {side: self._measurement(side, blocks) for side, blocks in plan.blocks.items()}
         return Timing(
@@ -150,12 +186,19 @@ class TimeStage:
             reference=measured["reference"],
             speedup=measured["reference"].median_us / max(measured["candidate"].median_us, 1e-9),
             speedup_ci95=ratio_interval(reference, candidate),
+            outside=OutsideClock(
+                outside_us=confirmed.outside_us,
+                inside_us=confirmed.inside_us,
+                tolerance_us=confirmed.tolerance_us,
+                calls=confirmed.calls,
+                confirmed=confirmed.confirmed,
+            ),
             stopped_because=plan.stopped_because,
         )
 
     def _measurement(self, side: Side, blocks: list[list[float]]) -> Measurement:
         samples = [sample for block in blocks for sample in block]
-        late = self._host_late[side]
+        mode = self._benches[side].mode
         return Measurement(
             median_us=statistics.median(samples),
             ci95_us=median_interval(blocks),
@@ -163,6 +206,6 @@ class TimeStage:
             min_us=min(samples),
             samples_us=samples,
             block_sizes=[len(block) for block in blocks],
-            method=_METHODS[self._device.type],
-            host_bound=bool(late) and sum(late) > len(late) / 2,
+            method=_METHODS[self._device.type, mode],
+            host_bound=self._device.type == "cuda" and mode == "host",
         )

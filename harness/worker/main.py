@@ -37,6 +37,8 @@ def main(fd: int) -> None:
         "fill": runner.fill,
         "load_state": runner.load_state,
         "call": runner.call,
+        "time": runner.time,
+        "times": runner.times,
         "get": runner.get,
         "drain": runner.drain,
         "drop": runner.drop,

@@ -13,6 +13,8 @@ import torch
 from harness.worker.failure import Failure
 
 _M_PERTURB = -6
+_PERSISTING_L2_SIZE = 0x06
+"""cudaLimitPersistingL2CacheSize."""
 
 
 class CpuMemory:
@@ -47,7 +49,7 @@ class CudaMemory:
         self._runtime = _loaded_runtime()
 
     def poison(self, sizes: list[int]) -> None:
-        """Fill with 0xff bytes (NaN as a float) blocks of these sizes, and every block that the allocator holds free."""
+        """Fill with 0xff bytes (NaN as a float) blocks of these sizes, and all that the allocator holds free."""
         if not sizes:
             return
         # Twice each: a submission may take a workspace of the output's size before the output itself.
@@ -70,6 +72,15 @@ class CudaMemory:
     def release(self) -> None:
         """Give memory that the allocator keeps for later back to the device, where others need it."""
         torch.cuda.empty_cache()
+
+    def reset_persisting(self) -> None:
+        """No line of L2 is kept from one call to the next: limit to zero, and what was set aside becomes normal."""
+        if self._runtime is None:
+            return
+        self._runtime.cudaDeviceSetLimit(_PERSISTING_L2_SIZE, ctypes.c_size_t(0))
+        self._runtime.cudaCtxResetPersistingL2Cache()
+        # Devices without the feature say so; that is no error of the submission's.
+        self._last_error()
 
     def settle(self) -> None:
         """Wait for the device, and forget errors of calls before."""

@@ -7,6 +7,7 @@ return (`early`): work that was not finished by then shows as a difference.
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import inspect
 import os
@@ -14,7 +15,7 @@ import sys
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -35,6 +36,13 @@ class _Call:
     early: list[torch.Tensor] = field(default_factory=list)
 
 
+class _Kept(NamedTuple):
+    """An output taken apart, and what is held of it."""
+
+    value: tuple[Any, list[torch.Tensor]]
+    call: _Call
+
+
 class Runner:
     """One submission and everything that was done with it."""
 
@@ -53,6 +61,7 @@ class Runner:
         self._inputs: dict[str, list[torch.Tensor]] = {}
         self._calls: dict[str, _Call] = {}
         self._stream: ByteStream | None = None
+        self._timed: list[Any] = []
 
     def open_device(self, order: dict[str, Any]) -> dict[str, Any]:
         """Choose the device. A CUDA device's context is made here, where the grader holds its lock."""
@@ -61,7 +70,7 @@ class Runner:
             torch.cuda.set_device(self._device)
             torch.zeros(1, device=self._device)
             self._memory = CudaMemory(self._device)
-            self._clock = CudaClock(self._device, order["flush_bytes"])
+            self._clock = CudaClock(self._device, order["flush_bytes"], self._memory)
         else:
             self._clock = CpuClock(order["flush_bytes"])
         return {"type": "done"}
@@ -134,6 +143,9 @@ class Runner:
 
     def put(self, order: dict[str, Any]) -> dict[str, Any]:
         """Make room for a value; its bytes follow with `fill`."""
+        self._stream = None
+        self._values.pop(order["name"], None)
+        self._inputs.pop(order["name"], None)
         specs = [TensorSpec.from_json(spec) for spec in order["specs"]]
         leaves = [spec.empty("cpu" if order["on_cpu"] else self._device) for spec in specs]
         self._values[order["name"]] = put_together(order["skeleton"], list(leaves))
@@ -182,46 +194,85 @@ class Runner:
         return {"type": "done"}
 
     def call(self, order: dict[str, Any]) -> dict[str, Any]:
-        """Call the model on a value that was put, and keep what it returns."""
+        """Call a model on a value that was put, and keep what it returns, twice."""
         arguments = self._values[order["input"]]
         model = self._models[order["model"]]
-        if order["restore_buffers"]:
-            self._restore_buffers(order["model"])
         self._memory.poison(order["poison"])
         torch.manual_seed(order["seed"])
         self._memory.settle()
-        elapsed_us = host_us = None
         with torch.no_grad():
-            if order["timed"]:
-                assert self._clock is not None
-                result, elapsed_us, host_us = self._clock.time(
-                    lambda: model(*arguments), self._keep_early, order["queue_us"]
-                )
-                value, call = result
-            else:
-                returned = model(*arguments)
-                value, call = self._keep_early(returned)
+            returned = model(*arguments)
+            value, call = self._keep_early(returned)
+        del returned
         self._memory.check_errors("the call")
-        skeleton, leaves = value
         self._calls[order["output"]] = call
-        return {
-            "type": "returned",
-            "value": skeleton,
-            "leaves": [_claim(leaf) for leaf in leaves],
-            "elapsed_us": elapsed_us,
-            "host_us": host_us,
-        }
+        return {"type": "returned", "outputs": [_describe(value)]}
 
-    def _keep_early(self, returned: Any) -> tuple[tuple[Any, list[torch.Tensor]], _Call]:
-        """Copy the outputs on the caller's stream, before anything waits for the device."""
+    def time(self, order: dict[str, Any]) -> dict[str, Any]:
+        """Run the clock's loop over one call, a batch of calls, an empty loop or probes; see clock.py.
+
+        The grader's own clock runs meanwhile, so the answer is given as soon as the loop has ended; `times` tells the
+        rest. Of a single call the outputs are copied on the caller's stream, as in `call`; of a batch they are only
+        held, since a copy would be time of the loop.
+        """
+        assert self._clock is not None
+        model = self._models[order["model"]]
+        seeds: list[int | None] = order["seeds"]
+        calls: list[Any] = [None] * order["empty"] + [self._clock.probe] * order["probe"]
+        if order["inputs"]:
+            calls = [functools.partial(model, *arguments) for arguments in self._values[order["inputs"]]]
+        if order["restore_buffers"]:
+            self._restore_buffers(order["model"])
+        self._memory.poison([])
+        self._memory.settle()
+        self._timed = []
+        take = self._keep_early if len(calls) == 1 and order["inputs"] else _as_it_is
+
+        def ready(turn: int) -> None:
+            # Only where the reference draws random numbers: it costs as much as a launch.
+            if seeds and seeds[turn] is not None:
+                torch.manual_seed(seeds[turn])
+
+        with torch.no_grad():
+            self._clock.run(
+                calls,
+                mode=order["mode"],
+                queue_us=order["queue_us"],
+                cold=order["cold"],
+                ready=ready,
+                keep=lambda turn, result: self._timed.append(take(result)),
+            )
+        return {"type": "done"}
+
+    def times(self, order: dict[str, Any]) -> dict[str, Any]:
+        """What the last loop returned and read."""
+        assert self._clock is not None
+        self._memory.check_errors("a timed call")
+        outputs = []
+        if order["outputs"]:
+            for turn, result in enumerate(self._timed):
+                value, call = result if isinstance(result, _Kept) else self._keep(result)
+                outputs.append(_describe(value))
+                self._calls[f"{order['outputs']}{turn}"] = call
+        self._timed = []
+        elapsed_us, host_us = self._clock.readings()
+        return {"type": "timed", "outputs": outputs, "elapsed_us": elapsed_us, "host_us": host_us}
+
+    def _keep(self, returned: Any) -> _Kept:
+        """Take an output apart and hold it."""
         try:
             skeleton, leaves = take_apart(returned)
         except TreeError as error:
             raise Failure("output", f"forward returned {error}") from error
         # Tensors that are not exactly tensors are not touched: their operators are the submission's.
-        plain = [leaf for leaf in leaves if _is_plain(leaf)]
-        early = [torch.clone(leaf) for leaf in plain] if len(plain) == len(leaves) else []
-        return (skeleton, leaves), _Call(live=plain, early=early)
+        return _Kept((skeleton, leaves), _Call(live=[leaf for leaf in leaves if _is_plain(leaf)]))
+
+    def _keep_early(self, returned: Any) -> _Kept:
+        """The same, and copy it on the caller's stream, before anything waits for the device."""
+        kept = self._keep(returned)
+        if len(kept.call.live) == len(kept.value[1]):
+            kept.call.early = [torch.clone(leaf) for leaf in kept.call.live]
+        return kept
 
     def _restore_buffers(self, name: str) -> None:
         """Set a model's buffers back to what they were at the first such call, so that calls do not build on each
@@ -240,6 +291,15 @@ class Runner:
 
 def _is_plain(leaf: torch.Tensor) -> bool:
     return type(leaf) in (torch.Tensor, torch.nn.Parameter) and leaf.layout is torch.strided and not vars(leaf)
+
+
+def _as_it_is(result: Any) -> Any:
+    return result
+
+
+def _describe(value: tuple[Any, list[torch.Tensor]]) -> dict[str, Any]:
+    skeleton, leaves = value
+    return {"value": skeleton, "leaves": [_claim(leaf) for leaf in leaves]}
 
 
 def _claim(leaf: torch.Tensor) -> dict[str, Any]:
