@@ -64,12 +64,15 @@ def file_name(device: str) -> str:
 
 
 def open_shared(path: Path) -> int:
-    """A descriptor of a file that every user may lock and write; made when it isn't there."""
+    """A descriptor of a file that every user may lock; made, for all to write, when it isn't there."""
     flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
     while True:
         try:
             # Without O_CREAT first: Linux refuses it for another user's file in a folder that all may write to.
             return os.open(path, flags)
+        except PermissionError:
+            # Made by somebody who kept it to himself: to lock it, reading is enough.
+            return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
         except FileNotFoundError:
             with contextlib.suppress(FileExistsError):
                 fd = os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o666)
@@ -95,8 +98,8 @@ class DeviceLock:
     def holder(self) -> Holder | None:
         """Who holds it, as far as the file tells; of interest while waiting."""
         try:
-            text = self._path.read_bytes()[:_HOLDER_BYTES].decode()
-            found: Any = json.loads(text)
+            with self._path.open("rb") as file:
+                found: Any = json.loads(file.read(_HOLDER_BYTES))
             # Anybody may write there: numbers and printable text are all that is taken from it.
             return Holder(
                 pid=int(found["pid"]),
@@ -104,7 +107,7 @@ class DeviceLock:
                 command=_printable(str(found["command"])),
                 since=min(max(0.0, float(found["since"])), 1e11),
             )
-        except (OSError, ValueError, LookupError, TypeError):
+        except (OSError, ValueError, LookupError, TypeError, OverflowError, RecursionError):
             return None
 
     @contextlib.contextmanager
