@@ -12,6 +12,7 @@ import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from harness.build.outcome import BuildOutcome
 from harness.evidence import Evidence
 from harness.report import LeafReport, Reason, Verdict
 from harness.sandbox import Limit
@@ -48,6 +49,9 @@ def _judge(evidence: Evidence) -> Judgement:
     if evidence.failure is not None:
         return _failed(evidence, evidence.failure)
     if evidence.mode == "compile":
+        # Also one whose failure the submission caught, or that came in a constructor which has no device here.
+        if refused := _refused(evidence):
+            return _not_built(refused)
         return _say(Verdict.ACCEPTED, "grade.compiled", f"{_count(len(evidence.builds), 'extension')} built.")
     if evidence.form is not None:
         verdict = Verdict.REJECTED if evidence.form.code == "output.tensor_type" else Verdict.WRONG_ANSWER
@@ -147,17 +151,11 @@ def _raised(evidence: Evidence, failure: WorkerFailure) -> Judgement:
     failed = failure.failed
     assert failed is not None
     details = {"phase": failure.phase, "error": failed.error, "traceback": failed.traceback, **failed.evidence}
-    refused = next((build for build in evidence.builds if not build.ok), None)
+    refused = _refused(evidence)
     if refused is not None and refused.failure is not None and failed.category == "exception":
         if refused.failure.code == "build.needs_cuda":
             return _needs_cuda(refused.failure.message, details)
-        message = refused.failure.message
-        first = next((each for each in refused.diagnostics if each.severity == "error"), None)
-        if first is not None and refused.failure.code == "build.failed":
-            place = f"{first.file}:{first.line}: " if first.file and first.line else ""
-            message = f"The extension did not compile: {place}{first.message}"
-            message += f" ({first.hint})" if first.hint else ""
-        return _say(Verdict.COMPILE_ERROR, refused.failure.code, message, **refused.failure.evidence)
+        return _not_built(refused)
     where = _PHASES.get(failure.phase, failure.phase)
     message = failed.message.strip() or "no message"
     first_line = message.splitlines()[0].strip()[:300]
@@ -190,6 +188,21 @@ def _raised(evidence: Evidence, failure: WorkerFailure) -> Judgement:
     place = where if line is None else f"{where}, line {line}"
     said = f"{failed.error} {place}: {first_line.rstrip('.')}; correct what raises it."
     return _say(Verdict.RUNTIME_ERROR, "run.exception", said, **details)
+
+
+def _refused(evidence: Evidence) -> BuildOutcome | None:
+    return next((build for build in evidence.builds if not build.ok), None)
+
+
+def _not_built(build: BuildOutcome) -> Judgement:
+    assert build.failure is not None
+    message = build.failure.message
+    first = next((each for each in build.diagnostics if each.severity == "error"), None)
+    if first is not None and build.failure.code == "build.failed":
+        place = f"{first.file}:{first.line}: " if first.file and first.line else ""
+        message = f"The extension did not compile: {place}{first.message}"
+        message += f" ({first.hint})" if first.hint else ""
+    return _say(Verdict.COMPILE_ERROR, build.failure.code, _sentence(message), **build.failure.evidence)
 
 
 def _needs_cuda(what: str, details: Mapping[str, object]) -> Judgement:
@@ -360,5 +373,6 @@ def _sentence(text: str) -> str:
     return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
 
 
-def _say(verdict: Verdict, code: str, message: str, **evidence: object) -> Judgement:
+# Positional only: what a worker says may come with evidence of any name.
+def _say(verdict: Verdict, code: str, message: str, /, **evidence: object) -> Judgement:
     return Judgement(verdict, Reason(code=code, message=message, evidence=evidence))
