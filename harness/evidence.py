@@ -7,7 +7,7 @@ from typing import Literal
 
 from harness.build.outcome import BuildOutcome
 from harness.compare import FormError
-from harness.report import LeafReport, Timing, Warning_
+from harness.report import LeafReport, Steadiness, Timing, Warning_
 from harness.submission import SubmissionError
 from harness.workers import WorkerFailure
 
@@ -42,5 +42,7 @@ class Evidence:
     """The checking workload that was looked at last; None while it is the one that is graded."""
     timing: Timing | None = None
     """None when it was not reached."""
+    unsteady: Steadiness | None = None
+    """What the device did while it was timed, if that was too unsteady, too often, to say anything of times."""
     warnings: list[Warning_] = field(default_factory=list)
     """What else was noticed."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from harness.build.outcome import BuildOutcome
 from harness.evidence import Evidence
-from harness.report import LeafReport, Reason, Verdict
+from harness.report import LeafReport, Reason, Steadiness, Verdict
 from harness.sandbox import Limit
 from harness.workers import WorkerFailure
 
@@ -109,6 +109,9 @@ def _rules(evidence: Evidence) -> Judgement | None:
             "work on a copy.",
             **_leaf_evidence(mutated),
         )
+    if evidence.unsteady is not None:
+        # Before anything that is said of times: none of it can be held against the submission.
+        return _unsteady(evidence.unsteady)
     timing = evidence.timing
     outside = None if timing is None else timing.outside
     if outside is not None and not outside.confirmed:
@@ -128,10 +131,26 @@ def _accepted(evidence: Evidence) -> Judgement:
         return _say(Verdict.ACCEPTED, "grade.correct", "Every output matches the reference.")
     timing = evidence.timing
     low, high = timing.speedup_ci95
+    figures = f"{timing.speedup:.3g} times as fast as the reference (95 % interval {low:.3g} to {high:.3g})"
+    match timing.comparison:
+        case "same":
+            message = f"Right, and as fast as the reference: {figures}."
+        case "undecided":
+            message = f"Right, and {figures}, which leaves open whether it is faster."
+        case _:
+            message = f"Right, and {figures}."
+    return _say(Verdict.ACCEPTED, "grade.accepted", message)
+
+
+def _unsteady(seen: Steadiness) -> Judgement:
+    more = f", and {len(seen.why) - 1} more" if len(seen.why) > 1 else ""
+    what = f": {seen.why[0]}{more}" if seen.why else ""
     return _say(
-        Verdict.ACCEPTED,
-        "grade.accepted",
-        f"Right, and {timing.speedup:.3g} times as fast as the reference (95 % interval {low:.3g} to {high:.3g}).",
+        Verdict.UNSTABLE,
+        "device.unsteady",
+        f"The outputs are right, and the device was not steady enough to time them, in {seen.measured_again} blocks"
+        f"{what}. This is not the submission's fault: grade again when the device is cool and has nothing else to do.",
+        **seen.model_dump(mode="json"),
     )
 
 
