@@ -135,6 +135,7 @@ def _cuda(index: int) -> Device:
         max_threads_per_sm=getattr(properties, "max_threads_per_multi_processor", None),
         sm_clock_max_mhz=nvml.sm_clock_max_mhz,
         memory_clock_max_mhz=nvml.memory_clock_max_mhz,
+        memory_bus_bits=getattr(properties, "memory_bus_width", None) or nvml.memory_bus_bits,
         driver=nvml.driver or _nvidia_driver(),
         **_software(),
     )
@@ -175,6 +176,7 @@ class _Nvml:
     driver: str | None = None
     sm_clock_max_mhz: int | None = None
     memory_clock_max_mhz: int | None = None
+    memory_bus_bits: int | None = None
 
 
 def _ask_nvml(uuid: str | None) -> _Nvml:
@@ -204,6 +206,7 @@ def _ask_nvml(uuid: str | None) -> _Nvml:
             driver=driver,
             sm_clock_max_mhz=ask(pynvml.nvmlDeviceGetMaxClockInfo, handle, pynvml.NVML_CLOCK_SM),
             memory_clock_max_mhz=ask(pynvml.nvmlDeviceGetMaxClockInfo, handle, pynvml.NVML_CLOCK_MEM),
+            memory_bus_bits=ask(pynvml.nvmlDeviceGetMemoryBusWidth, handle),
         )
     finally:
         ask(pynvml.nvmlShutdown)

@@ -119,6 +119,8 @@ class DeviceInfo(_Model):
     """The highest SM clock the device admits."""
     memory_clock_max_mhz: int | None = None
     """The highest memory clock the device admits."""
+    memory_bus_bits: int | None = None
+    """Width of the bus to device memory, bits."""
     driver: str | None = None
     """Version of the driver."""
     cuda: str | None = None

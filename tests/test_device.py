@@ -46,6 +46,7 @@ def nvml(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
         "nvmlDeviceGetHandleByUUID": handle,
         "nvmlDeviceGetMinorNumber": minors.__getitem__,
         "nvmlDeviceGetMaxClockInfo": max_clock,
+        "nvmlDeviceGetMemoryBusWidth": lambda _: 6144,
     }
     for name, value in members.items():
         setattr(fake, name, value)
@@ -123,6 +124,7 @@ def test_a_cuda_device_is_described_by_torch_and_nvml(two_gpus):
     assert (info.sms, info.l2_bytes, info.compute_capability) == (132, 62_914_560, "9.0")
     assert info.shared_memory_per_block_optin_bytes == 232448
     assert (info.driver, info.sm_clock_max_mhz, info.memory_clock_max_mhz) == ("580.159", 1980, 3201)
+    assert info.memory_bus_bits == 6144
     assert open_device("cuda:1").arch == "9.0"
 
 
