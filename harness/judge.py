@@ -56,7 +56,7 @@ def _judge(evidence: Evidence) -> Judgement:
     if evidence.form is not None:
         verdict = Verdict.REJECTED if evidence.form.code == "output.tensor_type" else Verdict.WRONG_ANSWER
         return _say(verdict, evidence.form.code, evidence.form.message, **evidence.form.evidence)
-    return _outputs(evidence) or _rules(evidence) or _accepted(evidence)
+    return _outputs(evidence) or _rules(evidence) or _below_floor(evidence) or _accepted(evidence)
 
 
 def _at_workload(judgement: Judgement, workload: str) -> Judgement:
@@ -124,6 +124,29 @@ def _rules(evidence: Evidence) -> Judgement | None:
             **outside.model_dump(mode="json"),
         )
     return None
+
+
+def _below_floor(evidence: Evidence) -> Judgement | None:
+    """A time that the device can't have reached, even at the upper end of its interval, is no time of the work."""
+    timing = evidence.timing
+    if timing is None or timing.floor is None:
+        return None
+    floor, candidate = timing.floor, timing.candidate
+    limit_us, high_us = floor.limit_us, candidate.ci95_us[1]
+    if limit_us is None or not high_us < limit_us:
+        return None
+    return _say(
+        Verdict.REJECTED,
+        "time.below_floor",
+        f"One call took {candidate.median_us:.4g} us (95 % interval up to {high_us:.4g} us), and this device needs "
+        f"{limit_us:.4g} us at the very least: 0.9 of the problem's floor, bound by {floor.bound_by}. Either "
+        "the work was not done in the calls that were timed, or the time is not theirs: do all of it in every call, on "
+        "the caller's stream.",
+        median_us=candidate.median_us,
+        ci95_us=candidate.ci95_us,
+        **floor.model_dump(mode="json", exclude={"us"}),
+        floor_us=floor.us,
+    )
 
 
 def _accepted(evidence: Evidence) -> Judgement:

@@ -279,6 +279,24 @@ class Steadiness(_Model):
     """Processes, not ours, that had the device open meanwhile."""
 
 
+class FloorReport(_Model):
+    """The least time that the problem's work can take on this device."""
+
+    us: float
+    """The fastest legal way's longest resource, microseconds."""
+    bound_by: str
+    """The resource that takes it, as problem.toml names them: bytes, fp32_flops, ..."""
+    way: str
+    """The legal way of doing the work that is fastest here; `any` where the problem knows only one."""
+    per_resource_us: dict[str, float]
+    """What each resource of that way takes, microseconds."""
+    peaks: dict[str, float]
+    """The device's peaks that this rests on: bytes a second and operations a second."""
+    limit_us: float | None
+    """A time below this is rejected: 0.9 of the floor, granted that outputs may stay in L2 and that exp and its kin may
+    be computed as polynomials. None where the peaks are no bounds: a CPU's are what it reached once."""
+
+
 class Timing(_Model):
     """Candidate and reference, measured the same way, alternating."""
 
@@ -295,6 +313,12 @@ class Timing(_Model):
     holds 1 and is wider than that."""
     outside: OutsideClock | None = None
     """What the grader's own clock says; None in reports from before there was one."""
+    floor: FloorReport | None = None
+    """The least time that the work can take here; None where the problem states none."""
+    floor_us: float | None = None
+    """The floor, microseconds."""
+    fraction_of_floor: float | None = None
+    """The floor over the candidate's median: 1 is at the floor, 0.5 takes twice as long as it must."""
     stopped_because: str
     """Why measuring ended: the interval was narrow enough, or a budget was spent."""
     shortfall: str = ""

@@ -47,6 +47,7 @@ def timing(measured: Timing, ascii_only: bool) -> list[Row]:
         _measurement("time", measured.candidate, ascii_only, "bold"),
         _measurement("reference", measured.reference, ascii_only),
         _with_interval("speedup", text.ratios(measured.speedup, *measured.speedup_ci95), "bold"),
+        *_floor(measured, ascii_only),
     ]
     samples = measured.candidate.samples_us
     if samples:
@@ -56,6 +57,17 @@ def timing(measured: Timing, ascii_only: bool) -> list[Row]:
     method = f"{measured.candidate.method}; ended: {measured.stopped_because}"
     rows.append(row("method", text.one_line(method, 300), "dim"))
     return rows
+
+
+def _floor(measured: Timing, ascii_only: bool) -> list[Row]:
+    if measured.floor is None or measured.fraction_of_floor is None:
+        return []
+    (value,) = text.durations(measured.floor.us, ascii_only=ascii_only)
+    reached = text.share(float(f"{measured.fraction_of_floor:.2g}"))
+    words = f"{value:<11}  {reached} of it reached, bound by {text.resource(measured.floor.bound_by)}"
+    if measured.floor.way != "any":
+        words += f" ({text.one_line(measured.floor.way, 80)})"
+    return [row("floor", words)]
 
 
 def _measurement(label: str, measured: Measurement, ascii_only: bool, style: str = "") -> Row:

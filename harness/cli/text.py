@@ -81,6 +81,20 @@ def size(value: int) -> str:
     return f"{amount:.4g} {unit}"
 
 
+def rate(value: float, what: str) -> str:
+    """An amount a second in the unit that data sheets use: `4.43 TB/s`, `66.9 TFLOP/s`."""
+    for divisor, prefix in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M")):
+        if value >= divisor:
+            return f"{value / divisor:.3g} {prefix}{what}/s"
+    return f"{value:.3g} {what}/s"
+
+
+def resource(name: str) -> str:
+    """What a person calls a resource of a floor."""
+    own = {"bytes": "memory", "special_ops": "special functions"}
+    return own.get(name, f"{name.removesuffix('_flops')} operations")
+
+
 def seconds(value: float) -> str:
     """`3 ms`, `0.31 s`, `18.2 s`, `3 min 5 s`."""
     if value < 0.0995:

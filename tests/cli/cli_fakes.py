@@ -13,6 +13,7 @@ from harness.report import (
     Correctness,
     DeviceInfo,
     ExtensionInfo,
+    FloorReport,
     LeafReport,
     Measurement,
     ProblemInfo,
@@ -68,6 +69,16 @@ def measurement(median_us: float, spread: float = 0.01) -> Measurement:
         samples_us=samples,
         method="device events around one call, cold L2, behind queued work",
     )
+
+
+FLOOR = FloorReport(
+    us=31.7,
+    bound_by="special_ops",
+    way="projections as three fp16 products",
+    per_resource_us={"bytes": 15.2, "special_ops": 32.1, "fp16_flops": 13.4},
+    peaks={"bytes": 4.425e12, "special_ops": 4.18e12, "fp16_flops": 1.07e15},
+    limit_us=11.1,
+)
 
 
 def leaf(path: str = "output", ok: bool = True, **fields: Any) -> LeafReport:

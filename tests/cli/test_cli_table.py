@@ -68,6 +68,17 @@ def test_an_accepted_submission_shows_its_figures():
         assert expected in re.sub(r" +", " ", words)
 
 
+def test_the_floor_is_shown_where_there_is_one():
+    report = cli_fakes.accepted()
+    assert report.timing is not None
+    assert " floor " not in unframed(shown(report))
+    timing = report.timing.model_copy(
+        update={"floor": cli_fakes.FLOOR, "floor_us": cli_fakes.FLOOR.us, "fraction_of_floor": 0.8716}
+    )
+    words = re.sub(r" +", " ", unframed(shown(report.model_copy(update={"timing": timing}), 160)))
+    assert "floor 31.70 µs 87 % of it reached, bound by special functions (projections as three fp16 products)" in words
+
+
 def test_a_compile_error_shows_place_message_and_hint():
     words = unframed(shown(cli_fakes.compile_error(), 120))
     assert 'cuda_sources:12: the parameter "D" has already been declared' in words
