@@ -1,4 +1,4 @@
-"""`harness problems`, `harness device` and `harness schema`: what there is, without grading anything."""
+"""`harness problems` and `harness schema`: what there is, without grading anything."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from harness.cli.streams import WrongUse, claimed_stdout, console
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from harness.device import Device
     from harness.problem import Problem
 
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document instead of a table.")]
@@ -105,93 +104,6 @@ def _use(problem: Problem, name: str) -> str:
     if kinds:
         return " and ".join(kinds)
     return "timing" if problem.spec.workloads[name].timed else "checking"
-
-
-@guarded
-def device(as_json: AsJson = False) -> int:
-    """Show the devices that can be graded on, and what confines a submission here."""
-    with claimed_stdout() as stdout:
-        from harness.device import list_devices, open_device
-        from harness.sandbox import SANDBOXES
-
-        devices, auto = list_devices(), open_device("auto")
-        sandboxes = {name: kind.unavailable() for name, kind in SANDBOXES.items()}
-        if as_json:
-            document = {
-                "auto": auto.torch_name,
-                "devices": [found.info.model_dump(mode="json") for found in devices],
-                "sandboxes": [{"name": name, "unavailable": why} for name, why in sandboxes.items()],
-            }
-            print(json.dumps(document, indent=2), file=stdout)
-        else:
-            rich = console(stdout)
-            for found in devices:
-                rich.print(_device_table(found, is_auto=found.torch_name == auto.torch_name))
-            rich.print(_sandbox_table(sandboxes))
-    return 0
-
-
-def _device_table(found: Device, is_auto: bool) -> Table:
-    from harness.cli.sections import row
-
-    info = found.info
-    rows = [row("name", text.one_line(info.name))]
-    if is_auto:
-        rows[0].words.append("  (what --device auto means here)", style="dim")
-    for label, value in _figures(found):
-        rows.append(row(label, value))
-    table = _plain_table(found.torch_name)
-    for item in rows:
-        table.add_row(item.label, item.words)
-    return table
-
-
-def _sandbox_table(sandboxes: dict[str, str | None]) -> Table:
-    """The first that can be used is what a grading takes unless another is named."""
-    table = _plain_table("sandboxes")
-    for name, why_not in sandboxes.items():
-        table.add_row(name, text.one_line(why_not, 400) if why_not else "can be used")
-    return table
-
-
-def _plain_table(title: str) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left", show_header=False)
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(overflow="fold")
-    return table
-
-
-def _figures(found: Device) -> list[tuple[str, str]]:
-    """What is known, in the order in which a kernel writer asks."""
-    info = found.info
-    default, most = info.shared_memory_per_block_bytes, info.shared_memory_per_block_optin_bytes
-    shared = None
-    if default is not None:
-        shared = f"{text.size(default)} a block"
-        if most is not None and most > default:
-            shared += f"; up to {text.size(most)} after cudaFuncSetAttribute(MaxDynamicSharedMemorySize)"
-        if info.shared_memory_per_sm_bytes is not None:
-            shared += f"; {text.size(info.shared_memory_per_sm_bytes)} an SM"
-    wanted: list[tuple[str, object]] = [
-        ("architecture", found.arch and f"compute capability {found.arch}"),
-        ("SMs", info.sms),
-        ("cores", info.cores),
-        ("memory", info.memory_bytes and text.size(info.memory_bytes)),
-        ("L2 cache" if found.kind == "cuda" else "last cache", info.l2_bytes and text.size(info.l2_bytes)),
-        ("shared", shared),
-        ("registers", info.registers_per_sm and f"{text.count(info.registers_per_sm)} an SM"),
-        ("threads", info.max_threads_per_sm and f"{text.count(info.max_threads_per_sm)} an SM"),
-        ("SM clock", info.sm_clock_max_mhz and f"at most {info.sm_clock_max_mhz} MHz"),
-        ("memory clock", info.memory_clock_max_mhz and f"at most {info.memory_clock_max_mhz} MHz"),
-        ("uuid", info.uuid),
-        ("driver", info.driver),
-        ("software", f"torch {info.torch}, CUDA {info.cuda or '-'}, Python {info.python}"),
-        ("system", info.platform),
-    ]
-    return [(label, text.one_line(str(value))) for label, value in wanted if value is not None]
 
 
 @guarded

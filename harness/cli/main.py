@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from harness.cli import grading, listing
+from harness.cli import devices, grading, listing
 from harness.cli.signals import Stopped, exit_code_of, raising_stopped, say
 from harness.version import VERSION
 
@@ -44,7 +44,7 @@ app.command()(grading.run)
 app.command()(grading.check)
 app.command("compile")(grading.compile_)
 app.command()(listing.problems)
-app.command()(listing.device)
+app.command()(devices.device)
 app.command()(listing.schema)
 
 
@@ -68,4 +68,3 @@ def _code(end: SystemExit) -> int:
         return end.code
     say(str(end.code))
     return 2
-

@@ -1,4 +1,4 @@
-"""`harness problems`, `harness device`, `harness schema`, `harness --help`."""
+"""`harness problems`, `harness schema`, `harness --help`."""
 
 from __future__ import annotations
 
@@ -72,23 +72,6 @@ def test_a_folder_without_problems_is_wrong_use(harness, folder, name):
     assert (code, out) == (2, "")
     assert err.count("\n") == 1
     assert name in err
-
-
-def test_device_as_json_names_what_auto_means(harness):
-    code, out, _ = harness("device", "--json")
-    document = json.loads(out)
-    assert code == 0
-    assert document["auto"] in ("cpu", "cuda:0")
-    assert document["devices"][-1]["kind"] == "cpu"
-    assert document["devices"][-1]["cores"] >= 1
-    assert {"name": "none", "unavailable": None} in document["sandboxes"]
-
-
-def test_device_as_a_table_fits(harness):
-    code, out, _ = harness("device")
-    assert code == 0
-    assert "torch" in out
-    assert max(map(len, out.splitlines())) <= 80
 
 
 def test_schema_is_the_schema_of_a_report(harness):

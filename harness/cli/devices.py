@@ -1,0 +1,182 @@
+"""`harness device`: what this machine can grade on, what confines a kernel there, and how fast it can be at most."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from harness.cli import text
+from harness.cli.errors import guarded
+from harness.cli.listing import AsJson
+from harness.cli.signals import say
+from harness.cli.streams import claimed_stdout, console
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from harness.clock.peaks import Peaks
+    from harness.device import Device
+
+_RATES = (("fp64", "fp64_flops"), ("fp32", "fp32_flops"), ("tf32", "tf32_flops"), ("fp16, bf16", "fp16_flops"))
+
+
+@guarded
+def device(
+    measure: Annotated[
+        bool, typer.Option("--measure", help="Measure the peaks of every device now, also those that are known.")
+    ] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Show the devices that can be graded on, their limits and peaks, and what confines a submission here."""
+    with claimed_stdout() as stdout:
+        from harness.clock.peaks import load
+        from harness.device import list_devices, open_device
+        from harness.sandbox import SANDBOXES
+
+        devices, auto = list_devices(), open_device("auto")
+        sandboxes = {name: kind.unavailable() for name, kind in SANDBOXES.items()}
+        peaks = {found.torch_name: _measure(found) if measure else load(found) for found in devices}
+        if as_json:
+            document = {
+                "auto": auto.torch_name,
+                "devices": [found.info.model_dump(mode="json") for found in devices],
+                "peaks": {name: known and known.model_dump(mode="json") for name, known in peaks.items()},
+                "sandboxes": [{"name": name, "unavailable": why} for name, why in sandboxes.items()],
+            }
+            print(json.dumps(document, indent=2), file=stdout)
+        else:
+            rich = console(stdout)
+            for found in devices:
+                is_auto = found.torch_name == auto.torch_name
+                rich.print(_device_table(found, peaks[found.torch_name], is_auto=is_auto))
+            rich.print(_sandbox_table(sandboxes))
+    return 0
+
+
+def _measure(found: Device) -> Peaks:
+    """With the device to ourselves: a grading beside it would make it look slower than it is."""
+    from harness.clock.peaks import load_or_measure
+    from harness.locks import DeviceLock
+
+    lock = DeviceLock(
+        found.uuid or found.kind, lambda: say(f"waiting for {found.torch_name}, which a grading is using")
+    )
+    with lock.held():
+        return load_or_measure(found, again=True)
+
+
+def _device_table(found: Device, peaks: Peaks | None, is_auto: bool) -> Table:
+    from harness.cli.sections import row
+
+    rows = [row("name", text.one_line(found.info.name))]
+    if is_auto:
+        rows[0].words.append("  (what --device auto means here)", style="dim")
+    table = _plain_table(found.torch_name)
+    for label, value in [*_figures(found), *_limits(found), *_peaks(peaks), *_surroundings(found)]:
+        rows.append(row(label, text.one_line(value, 400)))
+    for item in rows:
+        table.add_row(item.label, item.words)
+    return table
+
+
+def _sandbox_table(sandboxes: dict[str, str | None]) -> Table:
+    """The first that can be used is what a grading takes unless another is named."""
+    table = _plain_table("sandboxes")
+    for name, why_not in sandboxes.items():
+        table.add_row(name, text.one_line(why_not, 400) if why_not else "can be used")
+    return table
+
+
+def _plain_table(title: str) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left", show_header=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    return table
+
+
+def _figures(found: Device) -> list[tuple[str, str]]:
+    """What is there, in the order in which a kernel writer asks."""
+    info = found.info
+    wanted: list[tuple[str, object]] = [
+        ("architecture", found.arch and f"compute capability {found.arch}"),
+        ("SMs", info.sms),
+        ("cores", info.cores),
+        ("memory", info.memory_bytes and text.size(info.memory_bytes)),
+        ("memory bus", info.memory_bus_bits and f"{text.count(info.memory_bus_bits)} bits"),
+        ("L2 cache" if found.kind == "cuda" else "last cache", info.l2_bytes and text.size(info.l2_bytes)),
+        ("threads", info.max_threads_per_sm and f"{text.count(info.max_threads_per_sm)} an SM"),
+        ("SM clock", info.sm_clock_max_mhz and f"at most {info.sm_clock_max_mhz} MHz"),
+        ("memory clock", info.memory_clock_max_mhz and f"at most {info.memory_clock_max_mhz} MHz"),
+    ]
+    return [(label, str(value)) for label, value in wanted if value]
+
+
+def _limits(found: Device) -> list[tuple[str, str]]:
+    """What refuses or slows a launch and is easily forgotten; every GPU that torch supports has the last three."""
+    info = found.info
+    if found.kind != "cuda":
+        return []
+    rows = []
+    default, most = info.shared_memory_per_block_bytes, info.shared_memory_per_block_optin_bytes
+    if default is not None:
+        shared = f"{text.size(default)} a block"
+        if most is not None and most > default:
+            shared += (
+                f", unless cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) raises it, "
+                f"to {text.size(most)} at most"
+            )
+        if info.shared_memory_per_sm_bytes is not None:
+            shared += f"; {text.size(info.shared_memory_per_sm_bytes)} an SM"
+        rows.append(("shared", shared))
+    registers = info.registers_per_sm or 65536
+    return [
+        *rows,
+        ("registers", f"{text.count(registers)} an SM; 255 a thread, what needs more is spilled to memory"),
+        ("block", f"1,024 threads; with so many, {registers // 1024} registers a thread, or the launch fails"),
+        ("grid", "2,147,483,647 blocks in x, 65,535 in y and in z; none of them zero"),
+    ]
+
+
+def _peaks(peaks: Peaks | None) -> list[tuple[str, str]]:
+    """What a floor is made from, with what was reached beside it."""
+    if peaks is None:
+        return [("peaks", "not measured yet: harness device --measure")]
+    rows = [("bandwidth", _peak(peaks, "bytes_per_s", peaks.bytes_per_s, "B", "a copy"))]
+    rows += [
+        (label, _peak(peaks, name, getattr(peaks, name), "FLOP", "a product"))
+        for label, name in _RATES
+        if peaks.kind == "cuda" or name != "tf32_flops"
+    ]
+    rows.append(("special", _peak(peaks, "special_ops", peaks.special_ops, "op", "exp")))
+    rows.append(("launch", f"{peaks.launch_us:.2g} us of host time for one small operation through torch"))
+    if peaks.kind == "cuda":
+        rows.append(("empty events", f"{peaks.event_offset_us:.2g} us between two events with nothing between them"))
+    rows.append(("measured", f"{peaks.measured_at:%Y-%m-%d %H:%M} UTC"))
+    return rows
+
+
+def _peak(peaks: Peaks, name: str, figure: float | None, unit: str, what: str) -> str:
+    reached = peaks.reached.get(name)
+    beside = "" if reached is None else f"{what} reached {text.rate(reached, unit)}"
+    if figure is None:
+        return f"no bound is known for this architecture; {beside}" if beside else "not known"
+    if peaks.source.get(name) == "measured":
+        return f"{text.rate(figure, unit)}, measured"
+    origin = "0.9 of the pins" if name == "bytes_per_s" else "units x clock"
+    return f"{text.rate(figure, unit)}, {origin}{'; ' + beside if beside else ''}"
+
+
+def _surroundings(found: Device) -> list[tuple[str, str]]:
+    info = found.info
+    wanted = [
+        ("uuid", info.uuid),
+        ("driver", info.driver),
+        ("software", f"torch {info.torch}, CUDA {info.cuda or '-'}, Python {info.python}"),
+        ("system", info.platform),
+    ]
+    return [(label, value) for label, value in wanted if value]
