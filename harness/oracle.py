@@ -56,9 +56,16 @@ class Oracle:
 
     def inputs(self, seed: int) -> list[Any]:
         """Fresh arguments of one call, made on the device."""
-        with _seeded(seed, self._device), torch.device(self._device):
-            made = self._module.get_inputs()
-        return self._passable(made, self._device, "get_inputs")
+        return self.pool([seed])[0]
+
+    def pool(self, seeds: Sequence[int]) -> list[list[Any]]:
+        """Fresh arguments for each seed."""
+        made = []
+        with _generators_kept(self._device), torch.device(self._device):
+            for seed in seeds:
+                _set_generators(seed)
+                made.append(self._passable(self._module.get_inputs(), self._device, "get_inputs"))
+        return made
 
     def expected(self, inputs_seed: int, call_seed: int, *, restore_buffers: bool = False) -> Expected:
         """What the reference returns for the inputs of a seed, which it gets a copy of its own of and may change."""
@@ -109,13 +116,24 @@ def _generator_state(device: torch.device) -> bytes:
 
 @contextlib.contextmanager
 def _seeded(seed: int, device: torch.device) -> Iterator[None]:
-    """Every generator that an author may use, set from a seed, and put back afterwards."""
+    with _generators_kept(device):
+        _set_generators(seed)
+        yield
+
+
+def _set_generators(seed: int) -> None:
+    """Every generator that an author may use, set from a seed."""
+    torch.manual_seed(seed)
+    random.seed(seed)
+    numpy.random.seed(seed % (1 << 32))
+
+
+@contextlib.contextmanager
+def _generators_kept(device: torch.device) -> Iterator[None]:
+    """Put the generators back afterwards: they are the caller's."""
     python, arrays = random.getstate(), numpy.random.get_state()
     devices = [device.index or 0] if device.type == "cuda" else []
     with torch.random.fork_rng(devices=devices):
-        torch.manual_seed(seed)
-        random.seed(seed)
-        numpy.random.seed(seed % (1 << 32))
         try:
             yield
         finally:

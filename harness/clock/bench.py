@@ -17,9 +17,13 @@ from harness.report import LeafReport
 from harness.seeds import Seeds
 from harness.workers import Loop, Worker
 
-QUEUE_US = 50.0
-"""Idling queued before each call, besides the write that empties L2: what a host may take to launch a call."""
-_REPEATS = 5
+_QUEUE_US = 250.0
+"""Idling queued before a single call, besides the write that empties L2: what a host may take to launch a call."""
+_QUEUE_MIN_US = 50.0
+"""The same between the calls of a batch, where the host can be ahead by more than one call."""
+_QUEUE_MARGIN = 1.3
+"""A batch queues this much more than the host was seen to need."""
+_REPEATS = 7
 """Walls of each length that a slope is made from."""
 _FEW = 5
 """Turns for a first guess."""
@@ -60,46 +64,57 @@ class Bench:
         self._numbers = numbers
         self._limit_s = call_limit_s
         self.mode: Literal["device", "host"] = "device" if worker.torch_device.type == "cuda" else "host"
+        self.queue_us = _QUEUE_MIN_US
+        """Queued before each call of a batch; empty loops that it is held against must queue the same."""
 
     @property
     def loop(self) -> Loop:
         """A loop of this side's mode, without turns yet."""
-        return Loop(turns=0, mode=self.mode, queue_us=QUEUE_US, restore_buffers=self._oracle.buffers_move)
+        return Loop(turns=0, mode=self.mode, queue_us=self.queue_us, restore_buffers=self._oracle.buffers_move)
 
     def empty_turn_us(self) -> float:
         """About what one turn without a call takes, microseconds of wall clock."""
-        loop = replace(self.loop, turns=_FEW, empty=_FEW, restore_buffers=False)
+        loop = replace(self.loop, turns=_FEW, empty=_FEW, queue_us=0.0, restore_buffers=False)
         walls = [self._worker.time(loop, self._limit_s) for _ in range(2)]
         self._worker.times(loop)
         return min(walls) / _FEW * 1e6
 
-    def choose_mode(self, queued_us: float) -> None:
+    def choose_mode(self, flush_us: float) -> None:
         """Let first calls do what first calls do; then device mode where the host keeps ahead of the device in it.
 
-        `queued_us` is the time of an empty turn: what is queued hides that much of the host's side and no more.
+        `flush_us` is the time of an empty turn: what is queued hides that and no more of the host's side.
         """
         self.single()
         if self.mode == "device":
             host_us = statistics.median(self.single().host_us for _ in range(3))
-            if host_us > queued_us:
+            if host_us > _QUEUE_US + flush_us:
                 self.mode = "host"
                 self.single()
+            else:
+                self.queue_us = max(_QUEUE_MIN_US, _QUEUE_MARGIN * host_us)
         self.forget()
 
     def put_fresh(self, count: int = 1) -> list[tuple[int, int]]:
         """Send that many fresh inputs; returns the seeds of each, of its inputs and of its call."""
-        made, seeds = [], []
-        for number in itertools.islice(self._numbers, count):
-            pair = self._seeds.of("timed inputs", number), self._seeds.of("timed call", number)
-            made.append(tuple(self._oracle.inputs(pair[0])))
-            seeds.append(pair)
-        self._worker.put("pool", tuple(made))
+        seeds = [
+            (self._seeds.of("timed inputs", number), self._seeds.of("timed call", number))
+            for number in itertools.islice(self._numbers, count)
+        ]
+        pool = self._oracle.pool([inputs for inputs, _ in seeds])
+        self._worker.put("pool", tuple(tuple(inputs) for inputs in pool))
         return seeds
 
     def single(self, seeds: tuple[int, int] | None = None, *, cold: bool = True) -> Sample:
         """One call, on an input that is made now unless `seeds` says that it is there already."""
         inputs_seed, call_seed = seeds or self.put_fresh()[0]
-        loop = replace(self.loop, turns=1, inputs="pool", seeds=self._call_seeds([call_seed]), cold=cold)
+        loop = replace(
+            self.loop,
+            turns=1,
+            inputs="pool",
+            seeds=self._call_seeds([call_seed]),
+            queue_us=_QUEUE_US,
+            cold=cold,
+        )
         self._worker.time(loop, self._limit_s)
         timed = self._worker.times(loop, "timed")
         return Sample(timed.elapsed_us[0], timed.host_us[0], inputs_seed, call_seed, timed.outputs[0])

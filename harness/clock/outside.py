@@ -67,10 +67,12 @@ class Agreement:
 def slope(once_s: Sequence[float], twice_s: Sequence[float], turns: int) -> Estimate:
     """The time of a turn from walls over `turns` and twice as many, each repeated; seconds in, microseconds out.
 
-    The median of the repeats, and its error from their median absolute deviation: one interrupted loop moves neither.
+    What disturbs a wall only ever makes it longer, so the shortest of each length counts; how far the second shortest
+    is from it says how sure that is.
     """
-    slopes = [(long - short) / turns * 1e6 for short, long in zip(once_s, twice_s, strict=True)]
-    return estimate(slopes)
+    short, long = sorted(once_s), sorted(twice_s)
+    apart = math.hypot(*(walls[1] - walls[0] if len(walls) > 1 else walls[0] for walls in (short, long)))
+    return Estimate((long[0] - short[0]) / turns * 1e6, apart / turns * 1e6)
 
 
 def estimate(values: Sequence[float]) -> Estimate:

@@ -95,11 +95,13 @@ class TimeStage:
         """Choose each side's mode, and let the clean process say what its clocks are apart."""
         reference, candidate = self._benches["reference"], self._benches["candidate"]
         with self._blaming("reference"):
-            turn_us = reference.empty_turn_us()
-            reference.choose_mode(turn_us)
-        candidate.choose_mode(turn_us)
+            flush_us = reference.empty_turn_us()
+            reference.choose_mode(flush_us)
+        candidate.choose_mode(flush_us)
         with self._blaming("reference"):
             own_mode, reference.mode = reference.mode, candidate.mode
+            reference.queue_us = candidate.queue_us
+            turn_us = flush_us + (candidate.queue_us if candidate.mode == "device" else 0.0)
             turns = max(3, min(_BATCH_MAX, int(_BATCH_S * 1e6 / max(turn_us, 1.0))))
             # An empty pair of events reads something, and so does an empty wait: neither is time of a call. Read in the
             # clean process, since a larger figure would make the submission faster.

@@ -1,9 +1,10 @@
 """A3, B28: returns before the work of another thread is done."""
 
-import torch
-import torch.nn as nn
 import threading
 import time
+
+import torch
+import torch.nn as nn
 
 
 class ModelNew(nn.Module):

@@ -1,8 +1,9 @@
 """Sleeps a millisecond: the time of a call is then a millisecond and more."""
 
+import time
+
 import torch
 import torch.nn as nn
-import time
 
 
 class ModelNew(nn.Module):
