@@ -25,6 +25,8 @@ from harness.build.outcome import BuildFailure, BuildOutcome
 from harness.build.request import ExtensionRequest
 from harness.build.service import BuildService
 from harness.checking import Checker
+from harness.clock.floor import with_floor
+from harness.clock.peaks import load_or_measure
 from harness.clock.plan import Goal, Side
 from harness.clock.stage import ReferenceFailed, TimeStage
 from harness.device import Device, DeviceError, open_device
@@ -258,6 +260,9 @@ class _Grading:
             reference.load_state(oracle.state(), self.limits.construct_s)
         except WorkerFailure as failure:
             raise self._not_timed(failure) from failure
+        # The first time on a device, its peaks are measured: not while anything is timed.
+        stated = bool(self.problem.floor_ways(self.workload))
+        peaks = load_or_measure(self.device) if stated else None
         workers: dict[Side, Worker] = {"candidate": candidate, "reference": reference}
         stage = TimeStage(workers, oracle, self.seeds, self.evidence, call_limit_s=self.limits.call_s)
         budget = min(self.limits.time_s, Goal.budget_s)
@@ -267,6 +272,10 @@ class _Grading:
             raise self._not_timed(failure) from failure
         finally:
             self.verified = stage.verified
+        if self.evidence.timing is not None and peaks is not None:
+            self.evidence.timing = with_floor(
+                self.evidence.timing, self.problem, self.workload, peaks, output_bytes=oracle.output_bytes
+            )
 
     def _not_timed(self, failure: Exception) -> ProblemError:
         return ProblemError(

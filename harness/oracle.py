@@ -27,8 +27,8 @@ class Oracle:
         self._initial_buffers: dict[str, torch.Tensor] = {}
         self.draws = False
         """Whether a call of the reference draws random numbers."""
-        self.call_bytes = 0
-        """Bytes of the inputs and outputs of a call."""
+        self.call_bytes = self.output_bytes = 0
+        """Bytes of the inputs and outputs of a call, and of its outputs alone."""
         self.buffers_move = False
         """Whether a call of the reference changes its buffers, as BatchNorm in training mode does."""
 
@@ -83,6 +83,7 @@ class Oracle:
             expected = Expected.of(returned, self._problem.spec.tolerance)
             inputs_bytes = sum(leaf.nbytes for leaf in take_apart(inputs)[1])
             self.call_bytes = max(self.call_bytes, expected.nbytes + inputs_bytes)
+            self.output_bytes = max(self.output_bytes, expected.nbytes)
             return expected
         except (Unusable, TreeError) as error:
             raise ProblemError(f"The reference of {self._problem.id} can't be graded against: {error}.") from error

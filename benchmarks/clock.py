@@ -1,0 +1,146 @@
+"""How far the clock can be trusted, on the device at hand.
+
+    python -m benchmarks.clock repeat  [--workloads us5 us68] [--runs 20] [--jobs 3]
+    python -m benchmarks.clock truth   [--workloads us5 us8 us68]
+    python -m benchmarks.clock attacks
+
+repeat   grades benchmarks/problems/scale again and again, each time in fresh processes: the spread of the reported
+         medians, how many intervals hold the median of all, how far the two clocks are apart, seconds of the time stage
+truth    the reported time beside the duration that CUPTI gives for the same kernel with cold caches
+attacks  the submissions of tests/attacks/timing, and what became of them
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import statistics
+import sys
+import tomllib
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+PROBLEM = ROOT / "benchmarks" / "problems" / "scale"
+ATTACKS = ROOT / "tests" / "attacks" / "timing"
+
+
+def grade_once(submission: str, workload: str) -> dict[str, Any]:
+    """One grading, as data. Runs in a process of the pool."""
+    from harness import grade
+
+    return grade(PROBLEM, submission, workload=workload, device="cuda").model_dump(mode="json")
+
+
+def graded(jobs: list[tuple[str, str]], at_once: int) -> list[dict[str, Any]]:
+    """Several at once: they wait for the device in turn, while the next ones start their processes."""
+    with ProcessPoolExecutor(at_once, mp_context=multiprocessing.get_context("spawn")) as pool:
+        return list(pool.map(grade_once, *zip(*jobs, strict=True)))
+
+
+def seconds_of(report: dict[str, Any], stage: str) -> float:
+    """What a stage took."""
+    return sum(each["seconds"] for each in report["stages"] if each["name"] == stage)
+
+
+def repeat(workloads: list[str], runs: int, at_once: int) -> None:
+    """Print one line a workload."""
+    print(f"{'workload':10s} {'runs':>4s} {'median us':>10s} {'cv %':>6s} {'covered':>8s} {'+-%':>6s}", end="")
+    print(f" {'outside-inside us':>20s} {'tolerance':>9s} {'confirmed':>9s} {'stage s':>8s} {'samples':>7s}")
+    for workload in workloads:
+        reports = graded([(str(PROBLEM / "scale.py"), workload)] * runs, at_once)
+        timings = [report["timing"] for report in reports if report["verdict"] == "accepted"]
+        if len(timings) < len(reports):
+            print(f"{workload}: {len(reports) - len(timings)} of {len(reports)} gradings were not accepted:")
+            print({report["reason"]["code"] for report in reports})
+        medians = [timing["candidate"]["median_us"] for timing in timings]
+        middle = statistics.median(medians)
+        intervals = [timing["candidate"]["ci95_us"] for timing in timings]
+        covered = sum(low <= middle <= high for low, high in intervals)
+        width = statistics.median((high - low) / (high + low) for low, high in intervals)
+        apart = [timing["outside"]["outside_us"] - timing["outside"]["inside_us"] for timing in timings]
+        tolerance = statistics.median(timing["outside"]["tolerance_us"] for timing in timings)
+        confirmed = sum(timing["outside"]["confirmed"] for timing in timings)
+        stage = statistics.median(seconds_of(report, "time") for report in reports)
+        samples = statistics.median(len(timing["candidate"]["samples_us"]) for timing in timings)
+        print(f"{workload:10s} {len(timings):4d} {middle:10.3f}", end="")
+        print(
+            f" {100 * statistics.stdev(medians) / middle:6.2f} {covered:5d}/{len(timings)} {100 * width:6.2f}", end=""
+        )
+        print(f" {min(apart):6.2f} .. {statistics.median(apart):5.2f} .. {max(apart):5.2f} {tolerance:8.2f}", end="")
+        print(f" {confirmed:6d}/{len(timings)} {stage:8.2f} {samples:7.0f}", flush=True)
+
+
+def cupti_us(workload: str) -> float:
+    """Median duration that CUPTI gives for the one kernel of scale.py, L2 filled with something else before each."""
+    import torch
+    from torch.profiler import ProfilerActivity, profile
+
+    from harness.problem import Problem
+
+    problem = Problem.load(PROBLEM)
+    elements = int(str(problem.workload(workload, "cuda").sizes["elements"]))
+    x = torch.randn(elements, device="cuda")
+    filler = torch.empty(256 << 20, dtype=torch.uint8, device="cuda")
+    for _ in range(3):
+        x * 2.0
+    with profile(activities=[ProfilerActivity.CUDA]) as seen:
+        for _ in range(60):
+            filler.zero_()
+            x * 2.0
+        torch.cuda.synchronize()
+    kernels = [
+        event for event in seen.events() if "elementwise" in event.name.lower() and "fill" not in event.name.lower()
+    ]
+    return statistics.median(event.device_time for event in kernels)
+
+
+def truth(workloads: list[str], at_once: int) -> None:
+    """Print one line a workload."""
+    print(f"{'workload':10s} {'reported us':>12s} {'CUPTI us':>10s} {'apart us':>9s} {'apart %':>8s}")
+    for workload in workloads:
+        reports = graded([(str(PROBLEM / "scale.py"), workload)] * at_once, at_once)
+        reported = statistics.median(report["timing"]["candidate"]["median_us"] for report in reports)
+        with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+            told = pool.submit(cupti_us, workload).result()
+        print(f"{workload:10s} {reported:12.3f} {told:10.3f} {reported - told:9.3f} {100 * (reported / told - 1):8.2f}")
+
+
+def attacks(at_once: int) -> int:
+    """Print one line an attack; returns how many did not end as they must."""
+    expected = tomllib.loads((ATTACKS / "expected.toml").read_text())["attack"]
+    reports = graded([(str(ATTACKS / each["file"]), "us68") for each in expected], at_once)
+    wrong = 0
+    for each, report in zip(expected, reports, strict=True):
+        timing = report["timing"]
+        median = timing["candidate"]["median_us"] if timing else None
+        right = report["verdict"] == each["verdict"]
+        right &= each.get("reason") in (None, report["reason"]["code"])
+        right &= report["verdict"] != "accepted" or (median or 0) >= each["at_least_us"]
+        wrong += not right
+        shown = "-" if median is None else f"{median:.1f}"
+        mark = "" if right else "  <-- not as it must"
+        print(f"{each['file']:24s} {report['verdict']:14s} {report['reason']['code']:22s} {shown:>10s} us{mark}")
+    return wrong
+
+
+def main() -> int:
+    """Print what was asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("repeat", "truth", "attacks"))
+    parser.add_argument("--workloads", nargs="+", default=["us5", "us68"])
+    parser.add_argument("--runs", type=int, default=20)
+    parser.add_argument("--jobs", type=int, default=3, help="gradings at once")
+    arguments = parser.parse_args()
+    if arguments.what == "repeat":
+        repeat(arguments.workloads, arguments.runs, arguments.jobs)
+    elif arguments.what == "truth":
+        truth(arguments.workloads, arguments.jobs)
+    else:
+        return 1 if attacks(arguments.jobs) else 0
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
