@@ -8,13 +8,14 @@ the grader treats it as one; what this file owes is to be honest and exact for s
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import sys
 from collections.abc import Callable
 from typing import Any
 
-from harness.wire import PROTOCOL, Channel, WireError
+from harness.wire import PROTOCOL, Channel, Closed, WireError
 
 
 def main(fd: int) -> None:
@@ -58,9 +59,17 @@ def main(fd: int) -> None:
             answer = failure.to_json()
         except BaseException as error:  # noqa: BLE001 - whatever the submission raises is an answer too
             answer = describe_failure(error, runner.path)
-        sys.stdout.flush()
-        sys.stderr.flush()
-        channel.send(answer)
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(Exception):  # the submission may have closed or replaced it
+                stream.flush()
+        try:
+            channel.send(answer)
+        except Closed:
+            # Exits without clean-up, as above. The line is for the submission's author.
+            os.write(2, b"the connection to the grader is gone: was a descriptor closed that was not yours?\n")
+            os._exit(1)
+        except WireError as error:
+            channel.send(Failure("output", f"what came back is too large to be passed on: {error}").to_json())
 
 
 if __name__ == "__main__":

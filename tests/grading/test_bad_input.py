@@ -277,6 +277,39 @@ RUNS = {
     "a thread that never ends": Case(
         in_forward("threading.Thread(target=lambda: time.sleep(1e6)).start()"), "accepted", "grade.correct", "matches"
     ),
+    "no standard output": Case(
+        on_import("sys.stdout.close(); sys.stdout = sys.stderr = None"), "accepted", "grade.correct", "matches"
+    ),
+    "closes every descriptor": Case(
+        in_forward("os.closerange(3, 4096)"), "runtime_error", "run.died", "ended its process in forward"
+    ),
+    "writes to every descriptor": Case(
+        in_forward(
+            "for n in range(3, 99):\n"
+            "            name = f'/proc/self/fd/{n}'\n"
+            "            os.path.exists(name) and 'socket' in os.readlink(name) and os.write(n, b'x' * 64)"
+        ),
+        "runtime_error",
+        "run.protocol",
+        "stopped answering properly in forward.*Leave the file descriptors.*alone",
+    ),
+    "a child that holds on to its connection": Case(
+        in_forward("os.fork() and os._exit(3); time.sleep(1e6)"), "runtime_error", "run.died", "exit code 3"
+    ),
+    "100 MB of text for a tensor": Case(
+        returning("'x' * 100_000_000"), "wrong_answer", "output.structure", "too large to be passed on"
+    ),
+    "another order in memory": Case(returning("y.t().contiguous().t()"), "accepted", "grade.correct", "matches"),
+    "a negative view": Case(returning("torch._neg_view(-y)"), "accepted", "grade.correct", "matches"),
+    "memory taken away": Case(
+        returning("(y, y.untyped_storage().resize_(0))[0]"), "runtime_error", "run.signal", "SIGSEGV"
+    ),
+    "other defaults": Case(
+        on_import("torch.set_default_dtype(torch.float16); torch.set_default_device('meta')"),
+        "accepted",
+        "grade.correct",
+        "matches",
+    ),
     "CUDA sources": Case(
         HEAD
         + "from torch.utils.cpp_extension import load_inline\n"
