@@ -59,9 +59,12 @@ def _is_wrong_use(error: Exception) -> bool:
     if isinstance(error, WrongUse):
         return True
     # Imported only now: they bring pydantic, which `harness --help` can do without.
+    from harness.clock.plot import PlotError
     from harness.device import DeviceError
+    from harness.locks import DeviceBusy
     from harness.problem import ProblemError
     from harness.sandbox.base import SandboxError
     from harness.submission import SubmissionError
 
-    return isinstance(error, ProblemError | DeviceError | SandboxError | SubmissionError)
+    wrong_use = (ProblemError, DeviceError, DeviceBusy, SandboxError, SubmissionError, PlotError)
+    return isinstance(error, wrong_use)

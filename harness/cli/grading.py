@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from harness.cli.errors import guarded
 from harness.cli.progress import progress
+from harness.cli.signals import say
 from harness.cli.streams import WrongUse, check_json_target, claimed_stdout, console, document, write_json
 from harness.events import Progress
+
+if TYPE_CHECKING:
+    from harness.report import Report
 
 Problem = Annotated[str, typer.Argument(metavar="PROBLEM", help="A problem's folder, or a KernelBench file.")]
 Submission = Annotated[str, typer.Argument(metavar="SUBMISSION", help="A Python file with a class ModelNew.")]
@@ -30,6 +34,9 @@ Seed = Annotated[
 Sandbox = Annotated[
     str | None, typer.Option(metavar="NAME", help="How the submission is confined; default: the best there is.")
 ]
+NoWait = Annotated[
+    bool, typer.Option("--no-wait", help="Leave, with exit code 2, when another grading has the device.")
+]
 
 
 @guarded
@@ -41,9 +48,39 @@ def run(
     json: Json = None,
     seed: Seed = None,
     sandbox: Sandbox = None,
+    plot: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Draw samples, intervals and roofline: FILE.png, .svg or .html.")
+    ] = None,
+    interval: Annotated[
+        float | None,
+        typer.Option(metavar="PERCENT", min=0.01, max=50, help="Time until both medians are known this well; 0.3."),
+    ] = None,
+    budget: Annotated[
+        float | None, typer.Option(metavar="SECONDS", min=0.1, max=3600, help="Time for this long at most; 3.")
+    ] = None,
+    lock_clocks: Annotated[
+        bool, typer.Option("--lock-clocks", help="Hold the GPU's clocks while timing; takes root.")
+    ] = False,
+    no_wait: NoWait = False,
 ) -> int:
     """Grade a submission: build it, check it, time it."""
-    return _grade(problem, submission, json, mode="run", device=device, workload=workload, seed=seed, sandbox=sandbox)
+    return _grade(
+        problem,
+        submission,
+        json,
+        plot,
+        mode="run",
+        device=device,
+        workload=workload,
+        seed=seed,
+        sandbox=sandbox,
+        **_asked(
+            relative_half_width=None if interval is None else interval / 100,
+            budget_s=budget,
+            lock_clocks=lock_clocks or None,
+            wait=False if no_wait else None,
+        ),
+    )
 
 
 @guarded
@@ -55,9 +92,20 @@ def check(
     json: Json = None,
     seed: Seed = None,
     sandbox: Sandbox = None,
+    no_wait: NoWait = False,
 ) -> int:
     """Build and check a submission, without timing it."""
-    return _grade(problem, submission, json, mode="check", device=device, workload=workload, seed=seed, sandbox=sandbox)
+    return _grade(
+        problem,
+        submission,
+        json,
+        mode="check",
+        device=device,
+        workload=workload,
+        seed=seed,
+        sandbox=sandbox,
+        **_asked(wait=False if no_wait else None),
+    )
 
 
 @guarded
@@ -83,8 +131,17 @@ def _own_arch() -> str:
     return open_device("auto").arch or "9.0"
 
 
-def _grade(problem: str, submission: str, json: str | None, **options: Any) -> int:
+def _asked(**options: Any) -> dict[str, Any]:
+    """The options that were given: for the others the engine has defaults of its own."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _grade(problem: str, submission: str, json: str | None, plot: str | None = None, **options: Any) -> int:
     check_json_target(json)
+    if plot is not None:
+        from harness.clock.plot import check_target
+
+        check_target(plot)
     with claimed_stdout() as stdout:
         with progress(sys.stderr) as on_event:
             # Importing torch comes before the first stage and takes longer than some of them.
@@ -100,4 +157,15 @@ def _grade(problem: str, submission: str, json: str | None, **options: Any) -> i
             print_report(report, console(stdout))
             if json is not None:
                 write_json(document(report), json)
+        if plot is not None:
+            _draw(report, plot)
     return report.exit_code
+
+
+def _draw(report: Report, target: str) -> None:
+    if report.timing is None:
+        say(f"{target} was not written: nothing was timed.")
+        return
+    from harness.clock.plot import write_plot
+
+    write_plot(report, target)

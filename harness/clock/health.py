@@ -16,7 +16,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -32,8 +32,8 @@ _IDLE_BELOW = 0.05
 """Utilisation of a device on which nothing runs: NVML counts whole percents over up to a second."""
 _SETTLE_S = (0.0, 0.2, 0.4, 0.8)
 """Waits between looks at it: the second after a grading still counts that grading's work."""
-_MEMORY_SLACK = 64 << 20
-"""Bytes that the driver may keep after a process has gone."""
+_MEMORY_SLACK = 256 << 20
+"""Bytes that may stay: the driver's, and kernels that this process loaded meanwhile. A context takes twice as much."""
 _KEPT_TIMES = 30
 _ENOUGH_TIMES = 5
 """Times that make something usual."""
@@ -80,10 +80,16 @@ class DeviceProbe:
         """
         if self._device.type != "cuda":
             return Reading()
+        import torch
+
         found = self._source.full()
-        if pids_are_the_machines():
-            return found
-        return Reading(utilisation=found.utilisation, memory_used_bytes=found.memory_used_bytes)
+        # What this process keeps for tensors to come is not in use by anybody.
+        used = found.memory_used_bytes
+        return replace(
+            found,
+            other_processes=found.other_processes if pids_are_the_machines() else (),
+            memory_used_bytes=None if used is None else max(0, used - torch.cuda.memory_reserved(self._device)),
+        )
 
     def kernel(self) -> KernelRun:
         """Whole numbers from 0 on, their bits turned around an even number of times: sums that are known exactly."""

@@ -1,0 +1,88 @@
+"""What is done to a device before and after a grading, in which order. No GPU: each part is a fake."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from harness.clock import ready as module
+from harness.clock.clock_lock import ClockLock
+from harness.clock.health import KernelRun
+from harness.clock.readings import CpuSource, Reading
+from harness.clock.ready import ready
+from harness.device import Device
+from harness.report import DeviceInfo, Warning_
+
+PLACE = torch.device("cpu")
+CPU = Device("cpu", None, None, DeviceInfo(kind="cpu", name="CPU", torch="2", python="3", platform="Linux"))
+GPU = Device("cuda", 0, "GPU-1", DeviceInfo(kind="cuda", name="GPU", torch="2", python="3", platform="Linux"))
+
+
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
+    """What happened to a GPU whose clocks were left locked, that is fit, and keeps its memory afterwards."""
+    happened: list[str] = []
+    used = [1 << 30]
+
+    class Probe:
+        def __init__(self, *_: object) -> None:
+            pass
+
+        def reading(self) -> Reading:
+            return Reading(utilisation=0.0, memory_used_bytes=used[0])
+
+        def kernel(self) -> KernelRun:
+            happened.append("kernel")
+            return KernelRun(True, 35.0)
+
+    @contextlib.contextmanager
+    def locked(uuid: str | None) -> Iterator[ClockLock]:
+        happened.append("lock")
+        yield ClockLock(False, "The clocks can't be locked: that takes root.")
+        happened.append("unlock")
+
+    def free(uuid: str | None) -> str:
+        happened.append("free")
+        used[0] = 1 << 30
+        return "They have been unlocked."
+
+    monkeypatch.setenv("HARNESS_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(module, "DeviceProbe", Probe)
+    monkeypatch.setattr(module, "locked_clocks", locked)
+    monkeypatch.setattr(module, "free_left_behind", free)
+    return happened
+
+
+def codes(warnings: list[Warning_]) -> list[str]:
+    return [warning.code for warning in warnings]
+
+
+def test_a_gpu_is_freed_looked_at_and_then_locked(steps: list[str]) -> None:
+    warnings: list[Warning_] = []
+    with ready(GPU, PLACE, warnings, lock_clocks=True) as usable:
+        steps.append("graded")
+        assert usable.left_behind() == []
+    assert steps == ["free", "kernel", "lock", "graded", "unlock"]
+    assert codes(warnings) == ["device.clocks_left_locked", "device.clocks_not_locked"]
+
+
+def test_clocks_are_left_alone_unless_asked_for(steps: list[str]) -> None:
+    with ready(GPU, PLACE, []):
+        pass
+    assert steps == ["free", "kernel"]
+
+
+def test_a_cpu_needs_nothing_and_says_that_it_has_no_clocks_to_lock(steps: list[str]) -> None:
+    warnings: list[Warning_] = []
+    with ready(CPU, PLACE, warnings) as usable:
+        assert isinstance(usable.source, CpuSource)
+        assert usable.left_behind() == []
+    assert warnings == []
+    with ready(CPU, PLACE, warnings, lock_clocks=True):
+        pass
+    assert codes(warnings) == ["device.clocks_not_locked"]
+    assert steps == []
