@@ -23,6 +23,8 @@ _QUEUE_MIN_US = 50.0
 """The same between the calls of a batch, where the host can be ahead by more than one call."""
 _QUEUE_MARGIN = 1.3
 """A batch queues this much more than the host was seen to need."""
+_LONGER, _WAITED_US, _WAITED_SHARE = 8.0, 20.0, 0.2
+"""A queue so many times as long that shortens a call by this much shows that the device had waited for the host."""
 _REPEATS = 7
 """Walls of each length that a slope is made from."""
 _FEW = 5
@@ -86,8 +88,13 @@ class Bench:
         """
         self.single()
         if self.mode == "device":
-            host_us = statistics.median(self.single().host_us for _ in range(3))
-            if host_us > _QUEUE_US + flush_us:
+            behind = [self.single() for _ in range(3)]
+            host_us = statistics.median(sample.host_us for sample in behind)
+            elapsed_us = statistics.median(sample.elapsed_us for sample in behind)
+            # The host's own figure is not all: a call that gets shorter behind a longer queue was waiting for the host.
+            longer_us = statistics.median(self.single(queue_us=_LONGER * _QUEUE_US).elapsed_us for _ in range(3))
+            waited = elapsed_us - longer_us > max(_WAITED_US, _WAITED_SHARE * elapsed_us)
+            if host_us > _QUEUE_US + flush_us or waited:
                 self.mode = "host"
                 self.single()
             else:
@@ -104,7 +111,7 @@ class Bench:
         self._worker.put("pool", tuple(tuple(inputs) for inputs in pool))
         return seeds
 
-    def single(self, seeds: tuple[int, int] | None = None, *, cold: bool = True) -> Sample:
+    def single(self, seeds: tuple[int, int] | None = None, *, cold: bool = True, queue_us: float = _QUEUE_US) -> Sample:
         """One call, on an input that is made now unless `seeds` says that it is there already."""
         inputs_seed, call_seed = seeds or self.put_fresh()[0]
         loop = replace(
@@ -112,7 +119,7 @@ class Bench:
             turns=1,
             inputs="pool",
             seeds=self._call_seeds([call_seed]),
-            queue_us=_QUEUE_US,
+            queue_us=queue_us,
             cold=cold,
         )
         self._worker.time(loop, self._limit_s)
