@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from rich.text import Text
 
 from harness.cli import text
-from harness.report import BuildInfo, LeafReport, Measurement, Report, Stage, Timing
+from harness.report import BuildInfo, LeafReport, Measurement, Report, Stage, Steadiness, Timing
 
 MAX_DIAGNOSTICS = 6
 MAX_LEAVES = 6
@@ -46,7 +46,9 @@ def timing(measured: Timing, ascii_only: bool) -> list[Row]:
     rows = [
         _measurement("time", measured.candidate, ascii_only, "bold"),
         _measurement("reference", measured.reference, ascii_only),
-        _with_interval("speedup", text.ratios(measured.speedup, *measured.speedup_ci95), "bold"),
+        _with_interval(
+            "speedup", text.ratios(measured.speedup, *measured.speedup_ci95), "bold", f": {measured.comparison}"
+        ),
         *_floor(measured, ascii_only),
     ]
     samples = measured.candidate.samples_us
@@ -56,7 +58,33 @@ def timing(measured: Timing, ascii_only: bool) -> list[Row]:
         rows.append(row("samples", f"{low} {bars} {high}, {text.count(len(samples))} samples"))
     method = f"{measured.candidate.method}; ended: {measured.stopped_because}"
     rows.append(row("method", text.one_line(method, 300), "dim"))
+    if measured.shortfall:
+        rows.append(row("missing", text.one_line(measured.shortfall, 300), "yellow"))
+    if measured.steadiness is not None:
+        rows.append(_steadiness(measured.steadiness))
     return rows
+
+
+def _steadiness(seen: Steadiness) -> Row:
+    """What the device did meanwhile: a line, unless blocks had to be measured again."""
+    ranges = [
+        ("SM clock ", seen.sm_clock_mhz, " MHz"),
+        ("", seen.temperature_c, " C"),
+        ("", seen.power_w, " W"),
+    ]
+    words = [
+        f"{what}{low:.0f}{unit}" if round(low) == round(high) else f"{what}{low:.0f} to {high:.0f}{unit}"
+        for what, known, unit in ranges
+        if known is not None
+        for low, high in [known]
+    ]
+    if seen.throttle:
+        words.append(f"clocks held by {text.one_line(', '.join(seen.throttle), 120)}")
+    if not seen.measured_again:
+        return row("steadiness", ", ".join(words) or "the device tells nothing of itself", "dim")
+    again = f"{seen.measured_again} of {seen.blocks + seen.measured_again} blocks measured again"
+    words.append(f"{again}: {text.one_line('; '.join(seen.why), 300)}")
+    return row("steadiness", ", ".join(words), "yellow")
 
 
 def _floor(measured: Timing, ascii_only: bool) -> list[Row]:

@@ -133,6 +133,7 @@ def accepted(**fields: Any) -> Report:
                 reference=measurement(140_213.0, 0.002),
                 speedup=146.5,
                 speedup_ci95=(146.2, 146.8),
+                comparison="faster",
                 stopped_because="the interval was narrow enough (0.5 %)",
             ),
             "warnings": [

@@ -8,6 +8,7 @@ import cli_fakes
 import pytest
 
 from harness.locks import DeviceBusy
+from harness.report import Steadiness
 
 
 def test_options_about_time_reach_the_engine(engine, harness):
@@ -70,3 +71,33 @@ def test_without_times_there_is_no_picture_and_the_verdict_stands(engine, harnes
     assert code == 1
     assert "nothing was timed" in err
     assert not (tmp_path / "times.svg").exists()
+
+
+def timed(**more):
+    """A good kernel's report, with more said of its timing."""
+    good = cli_fakes.accepted()
+    return good.model_copy(update={"timing": good.timing.model_copy(update=more)})
+
+
+def test_the_table_says_what_the_speedup_means_and_what_is_missing(engine, harness):
+    engine(timed(comparison="undecided", shortfall="Fewer than the 6 blocks of each side that were asked for."))
+    _, out, _ = harness("run", "p", "s.py")
+    assert "x: undecided" in out
+    assert "missing" in out
+    assert "Fewer than the 6 blocks" in out
+
+
+def test_the_table_says_what_the_device_did(engine, harness):
+    seen = Steadiness(
+        blocks=12, measured_again=0, sm_clock_mhz=(1980, 1980), temperature_c=(41, 47), power_w=(301.2, 655.4)
+    )
+    engine(timed(steadiness=seen))
+    _, out, _ = harness("run", "p", "s.py")
+    assert "SM clock 1980 MHz, 41 to 47 C, 301 to 655 W" in out
+    assert "measured again" not in out
+
+
+def test_the_table_says_why_blocks_were_measured_again(engine, harness):
+    engine(timed(steadiness=Steadiness(blocks=12, measured_again=2, why=["the device slowed itself down"])))
+    _, out, _ = harness("run", "p", "s.py")
+    assert "2 of 14 blocks measured again: the device slowed itself down" in " ".join(out.replace("│", "").split())
