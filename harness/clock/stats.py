@@ -60,8 +60,7 @@ def median_interval(blocks: Blocks, *, resamples: int = RESAMPLES, step: float =
     middle = float(np.median(pooled))
     low, high = _percentiles(_drawn_medians(units, _draws(count, resamples)))
     half_step = max(step, clock_step(pooled)) / 2
-    factor = _stretch(count)
-    low, high = middle - factor * max(0.0, middle - low), middle + factor * max(0.0, high - middle)
+    low, high = _stretched(low, middle, high, _stretch(count))
     if (rank := _outer_rank(len(pooled))) is not None:
         ordered = np.sort(pooled)
         low, high = min(low, float(ordered[rank])), max(high, float(ordered[-1 - rank]))
@@ -72,8 +71,8 @@ def ratio_interval(numerator: Blocks, denominator: Blocks, *, resamples: int = R
     """The same for the ratio of two medians.
 
     As many blocks on both sides are pairs, taken side by side in time, and are drawn as pairs: what slowed both down
-    alike (drift, a step of the clock) then cancels, as it does in the ratio itself. The stretching is done on the
-    logarithm, so that the interval of the inverse is the inverse interval.
+    alike (drift, a step of the clock) then cancels, as it does in the ratio itself. The interval of the inverse is the
+    inverse interval.
     """
     above, below = _units(numerator), _units(denominator)
     if min(sum(map(len, above)), sum(map(len, below))) == 1:
@@ -85,14 +84,10 @@ def ratio_interval(numerator: Blocks, denominator: Blocks, *, resamples: int = R
     if min(top, bottom, tops.min(), bottoms.min()) <= 0:
         # A time of nothing can't be divided by; it happens to calls that do nothing.
         return NOTHING_KNOWN
-    low, high = _percentiles(np.log(tops / bottoms))
-    middle = math.log(top / bottom)
-    factor = _stretch(min(len(above), len(below)))
+    low, high = _percentiles(tops / bottoms)
+    low, high = _stretched(low, top / bottom, high, _stretch(min(len(above), len(below))))
     steps = sum(clock_step(np.concatenate(side)) / 2 / center for side, center in ((above, top), (below, bottom)))
-    return (
-        math.exp(middle - factor * max(0.0, middle - low) - steps),
-        math.exp(middle + factor * max(0.0, high - middle) + steps),
-    )
+    return low * math.exp(-steps), high * math.exp(steps)
 
 
 def relative_half_width(interval: Interval) -> float:
@@ -175,6 +170,14 @@ def _percentiles(values: npt.NDArray[np.float64]) -> Interval:
     tail = 100 * (1 - CONFIDENCE) / 2
     low, high = np.percentile(values, [tail, 100 - tail])
     return float(low), float(high)
+
+
+def _stretched(low: float, middle: float, high: float, factor: float) -> Interval:
+    """Both ends farther from the middle, in proportion: times and their ratios are never below nothing."""
+    if middle <= 0:
+        return 0.0, factor * high
+    below, above = min(1.0, low / middle), max(1.0, high / middle)
+    return middle * below**factor, middle * above**factor
 
 
 @functools.lru_cache(maxsize=256)
