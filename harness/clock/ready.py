@@ -1,6 +1,8 @@
 """A device made ready for a grading, with its lock held, and what is to be said about it.
 
-clocks left locked by a killed grading are freed -> health -> clocks locked, if asked -> the grading -> unlocked
+    clocks left locked by a killed grading are freed -> health -> check -> clocks locked, if asked -> time -> unlocked
+
+Clocks are locked for the timing alone: the device is lent to others while something compiles, which is before.
 """
 
 from __future__ import annotations
@@ -20,50 +22,48 @@ if TYPE_CHECKING:
 
 
 class Ready:
-    """A device that a grading may use."""
+    """A device that a grading may use; `warnings` grows with what there is to say."""
 
-    def __init__(self, source: Source, probe: DeviceProbe | None) -> None:
+    def __init__(self, device: Device, source: Source, probe: DeviceProbe | None, warnings: list[Warning_]) -> None:
         self.source = source
         """For the readings while it is timed."""
+        self._device = device
         self._probe = probe
+        self._warnings = warnings
         self._memory_before = None if probe is None else probe.reading().memory_used_bytes
 
-    def left_behind(self) -> list[Warning_]:
-        """What the grading left on the device, to be asked when its workers have ended."""
-        return [] if self._probe is None else findings_after(self._probe, self._memory_before)
+    @contextlib.contextmanager
+    def clocks_locked(self, wanted: bool) -> Iterator[None]:
+        """Hold the clocks inside, if that is wanted and possible."""
+        if not wanted:
+            yield
+            return
+        with locked_clocks(self._device.uuid) as lock:
+            if not lock.locked:
+                self._warnings.append(Warning_(code="device.clocks_not_locked", message=lock.message))
+            yield
+
+    def look_after(self) -> None:
+        """See what the grading left on the device; to be called when its workers have ended."""
+        if self._probe is not None:
+            self._warnings += findings_after(self._probe, self._memory_before)
 
 
 @contextlib.contextmanager
-def ready(
-    device: Device, place: torch.device, warnings: list[Warning_], *, lock_clocks: bool = False
-) -> Iterator[Ready]:
-    """Make `device`, which torch knows as `place`, ready; what there is to say is added to `warnings`.
+def ready(device: Device, place: torch.device, warnings: list[Warning_]) -> Iterator[Ready]:
+    """Make `device`, which torch knows as `place`, ready.
 
     To be called before anything of the grading runs on the device. A CPU needs nothing of the kind.
     """
     with source_of(device.kind, device.uuid) as source:
         if device.kind == "cpu":
-            if lock_clocks:
-                warnings.append(_not_locked("The clocks can't be locked: only a GPU's can."))
-            yield Ready(source, None)
+            yield Ready(device, source, None, warnings)
             return
         if (freed := free_left_behind(device.uuid)) is not None:
             warnings.append(Warning_(code="device.clocks_left_locked", message=freed))
         probe = DeviceProbe(place, source)
-        # A locked clock would make the known kernel slower than it usually is.
         warnings += findings_before(probe, UsualTimes(), _key(device))
-        usable = Ready(source, probe)
-        if not lock_clocks:
-            yield usable
-            return
-        with locked_clocks(device.uuid) as lock:
-            if not lock.locked:
-                warnings.append(_not_locked(lock.message))
-            yield usable
-
-
-def _not_locked(message: str) -> Warning_:
-    return Warning_(code="device.clocks_not_locked", message=message)
+        yield Ready(device, source, probe, warnings)
 
 
 def _key(device: Device) -> str:

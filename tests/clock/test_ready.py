@@ -23,10 +23,15 @@ GPU = Device("cuda", 0, "GPU-1", DeviceInfo(kind="cuda", name="GPU", torch="2", 
 
 
 @pytest.fixture
-def steps(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
-    """What happened to a GPU whose clocks were left locked, that is fit, and keeps its memory afterwards."""
+def used() -> list[int]:
+    """Bytes in use on the GPU."""
+    return [1 << 30]
+
+
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, used: list[int]) -> list[str]:
+    """What happened to a GPU that is fit, and whose clocks were left locked."""
     happened: list[str] = []
-    used = [1 << 30]
 
     class Probe:
         def __init__(self, *_: object) -> None:
@@ -47,7 +52,6 @@ def steps(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
 
     def free(uuid: str | None) -> str:
         happened.append("free")
-        used[0] = 1 << 30
         return "They have been unlocked."
 
     monkeypatch.setenv("HARNESS_CACHE_DIR", str(tmp_path))
@@ -61,28 +65,38 @@ def codes(warnings: list[Warning_]) -> list[str]:
     return [warning.code for warning in warnings]
 
 
-def test_a_gpu_is_freed_looked_at_and_then_locked(steps: list[str]) -> None:
+def test_a_gpu_is_freed_looked_at_and_locked_for_the_timing_only(steps: list[str]) -> None:
     warnings: list[Warning_] = []
-    with ready(GPU, PLACE, warnings, lock_clocks=True) as usable:
-        steps.append("graded")
-        assert usable.left_behind() == []
-    assert steps == ["free", "kernel", "lock", "graded", "unlock"]
+    with ready(GPU, PLACE, warnings) as usable:
+        steps.append("checked")
+        with usable.clocks_locked(True):
+            steps.append("timed")
+    usable.look_after()
+    assert steps == ["free", "kernel", "checked", "lock", "timed", "unlock"]
     assert codes(warnings) == ["device.clocks_left_locked", "device.clocks_not_locked"]
 
 
 def test_clocks_are_left_alone_unless_asked_for(steps: list[str]) -> None:
-    with ready(GPU, PLACE, []):
+    with ready(GPU, PLACE, []) as usable, usable.clocks_locked(False):
         pass
     assert steps == ["free", "kernel"]
 
 
-def test_a_cpu_needs_nothing_and_says_that_it_has_no_clocks_to_lock(steps: list[str]) -> None:
+def test_memory_that_did_not_come_back_is_said(steps: list[str], used: list[int]) -> None:
     warnings: list[Warning_] = []
-    with ready(CPU, PLACE, warnings) as usable:
+    with ready(GPU, PLACE, warnings) as usable:
+        used[0] = 2 << 30
+    usable.look_after()
+    assert codes(warnings)[-1] == "device.memory_kept"
+
+
+def test_a_cpu_needs_nothing_and_has_no_clocks_to_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HARNESS_LOCK_DIR", str(tmp_path))
+    warnings: list[Warning_] = []
+    with ready(CPU, PLACE, warnings) as usable, usable.clocks_locked(False):
         assert isinstance(usable.source, CpuSource)
-        assert usable.left_behind() == []
+    usable.look_after()
     assert warnings == []
-    with ready(CPU, PLACE, warnings, lock_clocks=True):
+    with ready(CPU, PLACE, warnings) as usable, usable.clocks_locked(True):
         pass
     assert codes(warnings) == ["device.clocks_not_locked"]
-    assert steps == []
