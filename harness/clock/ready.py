@@ -44,7 +44,7 @@ class Ready:
             yield
 
     def look_after(self) -> None:
-        """See what the grading left on the device; to be called when its workers have ended."""
+        """See what the grading left on the device: when its workers have ended, and before `ready` is left."""
         if self._probe is not None:
             self._warnings += findings_after(self._probe, self._memory_before)
 

@@ -71,7 +71,7 @@ def test_a_gpu_is_freed_looked_at_and_locked_for_the_timing_only(steps: list[str
         steps.append("checked")
         with usable.clocks_locked(True):
             steps.append("timed")
-    usable.look_after()
+        usable.look_after()
     assert steps == ["free", "kernel", "checked", "lock", "timed", "unlock"]
     assert codes(warnings) == ["device.clocks_left_locked", "device.clocks_not_locked"]
 
@@ -86,7 +86,7 @@ def test_memory_that_did_not_come_back_is_said(steps: list[str], used: list[int]
     warnings: list[Warning_] = []
     with ready(GPU, PLACE, warnings) as usable:
         used[0] = 2 << 30
-    usable.look_after()
+        usable.look_after()
     assert codes(warnings)[-1] == "device.memory_kept"
 
 
@@ -95,7 +95,7 @@ def test_a_cpu_needs_nothing_and_has_no_clocks_to_lock(tmp_path: Path, monkeypat
     warnings: list[Warning_] = []
     with ready(CPU, PLACE, warnings) as usable, usable.clocks_locked(False):
         assert isinstance(usable.source, CpuSource)
-    usable.look_after()
+        usable.look_after()
     assert warnings == []
     with ready(CPU, PLACE, warnings) as usable, usable.clocks_locked(True):
         pass
