@@ -13,6 +13,7 @@ import time
 import traceback
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -28,12 +29,14 @@ from harness.checking import Checker
 from harness.clock.floor import with_floor
 from harness.clock.peaks import load_or_measure
 from harness.clock.plan import Goal, Side
+from harness.clock.readings import Source
+from harness.clock.ready import ready
 from harness.clock.stage import ReferenceFailed, TimeStage
 from harness.device import Device, DeviceError, open_device
 from harness.events import EventSink, Progress, StageEnded, StageStarted, ignore
 from harness.evidence import Evidence
 from harness.judge import judge
-from harness.locks import DeviceLock
+from harness.locks import DeviceBusy, DeviceLock
 from harness.machine import spare_memory
 from harness.oracle import Oracle
 from harness.problem import Problem, ProblemError, Workload
@@ -79,13 +82,20 @@ def grade(
     mode: Mode = "run",
     sandbox: str | Sandbox | None = None,
     arch: str | None = None,
+    relative_half_width: float | None = None,
+    budget_s: float | None = None,
+    lock_clocks: bool = False,
+    wait: bool = True,
     on_event: EventSink = ignore,
 ) -> Report:
     """Grade one submission.
 
     `mode` is run (check and time), check (no timing) or compile (only build, which needs no GPU; `arch` such as "9.0"
-    says for which one). `seed` repeats an earlier grading. Whatever the submission does ends in the report. Raises
-    ProblemError, DeviceError, SandboxError, and SubmissionError with the code submission.not_found, for wrong use.
+    says for which one). `seed` repeats an earlier grading. Timing ends when both medians are known within
+    `relative_half_width` (0.003 is 0.3 %) or after `budget_s` seconds; `lock_clocks` holds the GPU's clocks meanwhile.
+    Without `wait` a device that another grading has is a DeviceBusy. Whatever the submission does ends in the report.
+    Raises ProblemError, DeviceError, SandboxError, and SubmissionError with the code submission.not_found, for wrong
+    use.
     """
     problem = problem if isinstance(problem, Problem) else Problem.load(problem)
     evidence = Evidence(mode=mode)
@@ -113,6 +123,9 @@ def grade(
         sandbox=_sandbox(sandbox),
         seeds=Seeds(seed),
         evidence=evidence,
+        goal=_goal(problem, relative_half_width, budget_s),
+        lock_clocks=lock_clocks,
+        wait=wait,
         on_event=on_event,
     )
     return grading.run()
@@ -133,6 +146,9 @@ class _Grading:
         sandbox: Sandbox,
         seeds: Seeds,
         evidence: Evidence,
+        goal: Goal,
+        lock_clocks: bool,
+        wait: bool,
         on_event: EventSink,
     ) -> None:
         self.problem, self.workload, self.submission, self.info = problem, workload, submission, info
@@ -145,7 +161,8 @@ class _Grading:
         self.also_checked: list[str] = []
         self.log = ""
         self.builder = BuildService(sandbox, cache=BuildCache())
-        self.lock = DeviceLock(device.uuid or device.kind, self._on_lock_wait)
+        self.goal, self.lock_clocks = goal, lock_clocks
+        self.lock = DeviceLock(device.uuid or device.kind, self._on_lock_wait, wait=wait)
         self._stage_name = "load"
 
     def run(self) -> Report:
@@ -156,7 +173,7 @@ class _Grading:
                     self._stages(self.submission, stack)
             except WorkerFailure as failure:
                 self.evidence.failure = failure
-            except (ProblemError, SandboxError, DeviceError, _Stop):
+            except (ProblemError, SandboxError, DeviceError, DeviceBusy, _Stop):
                 raise
             except Exception:  # noqa: BLE001 - ours, whatever it is, and never blamed on the submission
                 self.evidence.internal = traceback.format_exc()
@@ -178,7 +195,7 @@ class _Grading:
         if self.evidence.mode == "compile":
             self._compile_rest(candidate, oracle)
             return
-        with self.lock.held():
+        with self.lock.held(), ready(self.device, candidate.torch_device, self.evidence.warnings) as usable:
             # The reference's process gets ready while the candidate is checked; nothing is timed yet.
             opened = aside.submit(self._open_reference, reference) if reference is not None else None
             with self._stage("check"):
@@ -187,8 +204,11 @@ class _Grading:
                 if self.workload.timed:
                     self._check_further(candidate)
             if reference is not None and opened is not None and self._right_so_far():
-                with self._stage("time"):
-                    self._time(candidate, reference, opened, oracle)
+                with self._stage("time"), usable.clocks_locked(self.lock_clocks):
+                    self._time(candidate, reference, opened, oracle, usable.source)
+            for worker in filter(None, (candidate, reference)):
+                worker.close()
+            usable.look_after()
 
     def _compile_rest(self, candidate: Worker, oracle: Oracle) -> None:
         """Extensions that are built in the constructor; without a device, a failure there says nothing."""
@@ -252,7 +272,7 @@ class _Grading:
         reference.open_device()
         reference.import_source(self.problem.reference_source, "reference.py", "Model", self.limits.import_s)
 
-    def _time(self, candidate: Worker, reference: Worker, opened: Future[None], oracle: Oracle) -> None:
+    def _time(self, candidate: Worker, reference: Worker, opened: Future[None], oracle: Oracle, source: Source) -> None:
         try:
             opened.result()
             seed = self.seeds.parameters()
@@ -264,10 +284,9 @@ class _Grading:
         stated = bool(self.problem.floor_ways(self.workload))
         peaks = load_or_measure(self.device) if stated else None
         workers: dict[Side, Worker] = {"candidate": candidate, "reference": reference}
-        stage = TimeStage(workers, oracle, self.seeds, self.evidence, call_limit_s=self.limits.call_s)
-        budget = min(self.limits.time_s, Goal.budget_s)
+        stage = TimeStage(workers, oracle, self.seeds, self.evidence, source, call_limit_s=self.limits.call_s)
         try:
-            stage.run(Goal(budget_s=budget), lambda what: self._progress("time", what))
+            stage.run(self.goal, lambda what: self._progress("time", what))
         except ReferenceFailed as failure:
             raise self._not_timed(failure) from failure
         finally:
@@ -347,7 +366,9 @@ class _Grading:
         self._progress("check", f"trial {trial + 1} of {workload.trials}{where}", trial, workload.trials)
 
     def _on_lock_wait(self) -> None:
-        self._progress(self._stage_name, f"waiting for {self.device.torch_name}: another grading has it")
+        holder = self.lock.holder()
+        who = f" ({holder})" if holder is not None else ""
+        self._progress(self._stage_name, f"waiting for {self.device.torch_name}: another grading has it{who}")
 
     def _report(self) -> Report:
         evidence = self.evidence
@@ -404,6 +425,12 @@ def _sandbox(chosen: str | Sandbox | None) -> Sandbox:
     if isinstance(chosen, Sandbox):
         return chosen
     return sandboxes.by_name(chosen) if chosen else sandboxes.default()
+
+
+def _goal(problem: Problem, relative_half_width: float | None, budget_s: float | None) -> Goal:
+    asked: dict[str, Any] = {"relative_half_width": relative_half_width, "budget_s": budget_s}
+    goal = Goal(budget_s=min(problem.spec.limits.time_s, Goal.budget_s))
+    return replace(goal, **{name: value for name, value in asked.items() if value is not None})
 
 
 def _info_of_unreadable(path: Path) -> SubmissionInfo:

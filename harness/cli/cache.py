@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import time
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.build.cache import BuildCache
+if TYPE_CHECKING:
+    from harness.build.cache import BuildCache
 
 app = typer.Typer(help="The cache of finished builds.", no_args_is_help=True)
 
@@ -38,10 +39,17 @@ def _ago(unix: float) -> str:
     return "just now"
 
 
+def _cache() -> BuildCache:
+    # Here, so that the command line can start without it.
+    from harness.build.cache import BuildCache
+
+    return BuildCache()
+
+
 @app.command("list")
 def list_() -> None:
     """List the builds in the cache, the one used last first."""
-    cache = BuildCache()
+    cache = _cache()
     items = cache.items()
     for item in items:
         state = "built" if item.ok else "failed"
@@ -60,7 +68,7 @@ def prune(
     except ValueError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(2) from None
-    cache = BuildCache()
+    cache = _cache()
     gone = cache.prune(limit, spared_s=0.0) if limit == 0 else cache.prune(limit)
     headers = cache.drop_headers() if limit == 0 else 0
     freed = sum(item.bytes for item in gone) + headers
@@ -70,4 +78,4 @@ def prune(
 @app.command()
 def path() -> None:
     """Print the folder of the cache."""
-    typer.echo(str(BuildCache().root))
+    typer.echo(str(_cache().root))

@@ -22,7 +22,9 @@ import torch
 from harness.clock.bench import Batches, Bench, Sample
 from harness.clock.outside import Agreement, Calibration, Estimate, agreement
 from harness.clock.plan import Goal, Plan, Side
-from harness.clock.stats import median_interval, ratio_interval
+from harness.clock.readings import Source
+from harness.clock.stats import compare_speed, median_interval, ratio_interval
+from harness.clock.steady import Watch
 from harness.compare import FormError, worst
 from harness.evidence import Evidence
 from harness.oracle import Oracle
@@ -54,11 +56,19 @@ class TimeStage:
     """Times one submission against the reference."""
 
     def __init__(
-        self, workers: dict[Side, Worker], oracle: Oracle, seeds: Seeds, evidence: Evidence, *, call_limit_s: float
+        self,
+        workers: dict[Side, Worker],
+        oracle: Oracle,
+        seeds: Seeds,
+        evidence: Evidence,
+        source: Source,
+        *,
+        call_limit_s: float,
     ) -> None:
         self._oracle = oracle
         self._evidence = evidence
         self._device = workers["candidate"].torch_device
+        self._watch = Watch(source, judged=self._device.type == "cuda")
         numbers = itertools.count()
         self._benches: dict[Side, Bench] = {
             side: Bench(worker, oracle, seeds, numbers, call_limit_s=call_limit_s) for side, worker in workers.items()
@@ -79,10 +89,12 @@ class TimeStage:
         while not plan.done(time.monotonic() - began):
             on_block(f"block {len(plan.blocks['candidate']) + 1}")
             for side in (next(turns), next(turns)):
-                with self._blaming(side):
-                    plan.blocks[side].append(self._block(side, plan.calls(side), share))
+                self._steady_block(plan, side, share)
             if self._wrong():
                 return
+        if plan.unstable:
+            self._evidence.unsteady = self._watch.summary()
+            return
         on_block("confirming")
         median_us = statistics.median(itertools.chain(*plan.blocks["candidate"]))
         confirmed = self._confirm(calibration, median_us)
@@ -115,6 +127,15 @@ class TimeStage:
     def _call_seconds(self, side: Side) -> float:
         with self._blaming(side):
             return self._benches[side].seconds_of_a_call()
+
+    def _steady_block(self, plan: Plan, side: Side, share: float) -> None:
+        """Measure a block, and again as long as the device was not steady and the plan bears it."""
+        while True:
+            with self._blaming(side), self._watch.block() as seen:
+                plan.blocks[side].append(self._block(side, plan.calls(side), share))
+            why = self._watch.judge(side, seen)
+            if why is None or not plan.replace_last(side, why.message):
+                return
 
     def _block(self, side: Side, calls: int, share: float) -> list[float]:
         bench = self._benches[side]
@@ -183,11 +204,15 @@ class TimeStage:
     def _timing(self, plan: Plan, confirmed: Agreement) -> Timing:
         candidate, reference = plan.blocks["candidate"], plan.blocks["reference"]
         measured = {side: self._measurement(side, blocks) for side, blocks in plan.blocks.items()}
+        speedup_ci95 = ratio_interval(reference, candidate)
         return Timing(
             candidate=measured["candidate"],
             reference=measured["reference"],
             speedup=measured["reference"].median_us / max(measured["candidate"].median_us, 1e-9),
-            speedup_ci95=ratio_interval(reference, candidate),
+            speedup_ci95=speedup_ci95,
+            comparison=compare_speed(speedup_ci95),
+            shortfall=plan.shortfall(),
+            steadiness=self._watch.summary(),
             outside=OutsideClock(
                 outside_us=confirmed.outside_us,
                 inside_us=confirmed.inside_us,
