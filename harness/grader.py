@@ -22,7 +22,7 @@ from pydantic import ValidationError
 
 from harness import sandbox as sandboxes
 from harness.build.cache import BuildCache
-from harness.build.outcome import BuildFailure, BuildOutcome
+from harness.build.outcome import BuildFailure, BuildLimits, BuildOutcome, FailureCode
 from harness.build.request import ExtensionRequest
 from harness.build.service import BuildService
 from harness.checking import Checker
@@ -64,6 +64,8 @@ _FLUSH_OF_L2 = 4
 """Written before each timed call, times the size of L2."""
 _FLUSH_MIN, _FLUSH_MAX = 32 << 20, 512 << 20
 _FLUSH_MAX_CPU = 64 << 20
+_BUILDS_MAX = 64
+"""Extensions that one submission may ask for: an import that asks without end has to end."""
 _MEMORY_SHARE = 0.8
 """Of the memory that is free at the start, for a submission whose problem sets no limit."""
 
@@ -160,7 +162,7 @@ class _Grading:
         self.trials = self.verified = 0
         self.also_checked: list[str] = []
         self.log = ""
-        self.builder = BuildService(sandbox, cache=BuildCache())
+        self.builder = BuildService(sandbox, cache=BuildCache(), limits=BuildLimits(step_s=self.limits.build_s))
         self.goal, self.lock_clocks = goal, lock_clocks
         self.lock = DeviceLock(device.uuid or device.kind, self._on_lock_wait, wait=wait)
         self._stage_name = "load"
@@ -328,7 +330,19 @@ class _Grading:
             text = f"The extension can't be built: {'.'.join(map(str, first['loc'])) or 'request'}: {first['msg']}."
             outcome = _refuse("build.bad_request", text)
         else:
-            if self.device.kind == "cpu" and self.evidence.mode != "compile" and _wants_cuda(request):
+            spent = sum(build.seconds for build in self.evidence.builds)
+            if len(self.evidence.builds) >= _BUILDS_MAX:
+                outcome = _refuse(
+                    "build.too_many",
+                    f"A submission may have {_BUILDS_MAX} extensions built; put more into each of them.",
+                )
+            elif spent > self.limits.build_s:
+                outcome = _refuse(
+                    "build.time_limit",
+                    f"Building took {spent:.0f} s in all, {self.limits.build_s:g} s are allowed; build less, or with less "
+                    "deeply nested templates.",
+                )
+            elif self.device.kind == "cpu" and self.evidence.mode != "compile" and _wants_cuda(request):
                 outcome = _refuse(
                     "build.needs_cuda",
                     f"its extension {request.name!r} has CUDA sources",
@@ -478,7 +492,7 @@ def _wants_cuda(request: ExtensionRequest) -> bool:
     return bool(request.cuda_sources) or any(file.name.endswith((".cu", ".cuh")) for file in request.sources)
 
 
-def _refuse(code: Literal["build.bad_request", "build.needs_cuda"], message: str) -> BuildOutcome:
+def _refuse(code: FailureCode, message: str) -> BuildOutcome:
     return BuildOutcome(
         ok=False,
         library=None,

@@ -14,6 +14,7 @@ FailureCode = Literal[
     "build.flag_not_allowed",
     "build.bad_request",
     "build.needs_cuda",
+    "build.too_many",
     "build.time_limit",
     "build.memory_limit",
     "build.output_limit",

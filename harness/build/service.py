@@ -30,6 +30,7 @@ from harness.build.ptxas import is_resource_line, parse_resources
 from harness.build.request import ExtensionRequest
 from harness.build.runner import plain_file
 from harness.build.toolchain import MissingCompiler, Toolchain, discover
+from harness.build.tracked import TrackedSandbox
 from harness.sandbox.base import Sandbox
 
 RECIPE_VERSION = 1
@@ -94,15 +95,21 @@ class BuildService:
         return outcome
 
     def _build(self, plan: Plan, toolchain: Toolchain, key: str, started: float, say: OnLine) -> BuildOutcome:
-        headers = HeaderStore(self.cache, toolchain, self.sandbox, self.limits, self.slots)
+        sandbox = TrackedSandbox(self.sandbox)
+        headers = HeaderStore(self.cache, toolchain, sandbox, self.limits, self.slots)
         with self.cache.staging() as folder:
             _write_files(plan, toolchain, folder)
             compiler = Compiler(
-                self.sandbox, toolchain, self.limits, self.slots, headers, folder, say, use_lean=self.use_lean
+                sandbox, toolchain, self.limits, self.slots, headers, folder, say, use_lean=self.use_lean
             )
             with ThreadPoolExecutor(max_workers=len(plan.units)) as pool:
                 jobs = [pool.submit(compiler.compile, unit, index, plan) for index, unit in enumerate(plan.units)]
-                objects = [job.result() for job in jobs]
+                try:
+                    objects = [job.result() for job in jobs]
+                except BaseException:
+                    # Leaving the pool waits for its threads, and they for their compilers.
+                    sandbox.end()
+                    raise
             results = [each.result for each in objects]
             failure = next((result.failure for result in results if result.failure), None)
             if failure is None and all(result.ok for result in results):
