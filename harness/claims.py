@@ -19,6 +19,12 @@ Size = Annotated[int, Field(ge=0, lt=1 << 62)]
 Microseconds = Annotated[float, Field(ge=0, allow_inf_nan=False, lt=1e12)]
 
 
+class _Answer(_Claim):
+    """An answer to an order carries the order's ticket: nobody can answer what was not asked yet."""
+
+    ticket: Name
+
+
 class Hello(_Claim):
     """The worker is up and has imported torch; the submission is not there yet."""
 
@@ -35,7 +41,7 @@ class Build(_Claim):
     request: dict[str, Any]
 
 
-class Done(_Claim):
+class Done(_Answer):
     """An order was carried out."""
 
     type: Literal["done"]
@@ -50,7 +56,7 @@ class StateEntry(_Claim):
     strides: Annotated[list[Size], Field(max_length=64)] | None
 
 
-class Constructed(_Claim):
+class Constructed(_Answer):
     """The model is there, with this state."""
 
     type: Literal["constructed"]
@@ -74,14 +80,14 @@ class Output(_Claim):
     leaves: Annotated[list[LeafClaim], Field(max_length=10_000)]
 
 
-class Returned(_Claim):
+class Returned(_Answer):
     """A call came back."""
 
     type: Literal["returned"]
     outputs: Annotated[list[Output], Field(min_length=1, max_length=1)]
 
 
-class Timed(_Claim):
+class Timed(_Answer):
     """Timed calls came back: what they returned, and what the worker's own clock says of each."""
 
     type: Literal["timed"]
@@ -90,7 +96,7 @@ class Timed(_Claim):
     host_us: Annotated[list[Microseconds], Field(max_length=4096)]
 
 
-class Failed(_Claim):
+class Failed(_Answer):
     """The submission failed in an order."""
 
     type: Literal["failed"]

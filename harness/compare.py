@@ -17,7 +17,7 @@ from harness.claims import LeafClaim
 from harness.report import LeafReport
 from harness.spec import Tolerance
 from harness.transfer import TensorSpec, flat_bytes
-from harness.tree import Skeleton, difference, paths, scalars, take_apart
+from harness.tree import Skeleton, TreeError, difference, paths, scalars, take_apart
 
 _DEFAULTS = {
     "float64": 1e-7,
@@ -26,8 +26,15 @@ _DEFAULTS = {
     "complex64": 1e-4,
     "float16": 1e-2,
     "bfloat16": 1e-2,
+    "complex32": 1e-2,
 }
 """Both tolerances where a problem names none; 8-bit floats get 0.1, integers and bools 0."""
+
+
+_PIECE = 1 << 26
+"""Elements that are looked at together: a large output needs no second copy of itself."""
+_FILL, _FILLS_MAX = 1e4, 4
+"""A magnitude so many times the others' root mean square is a filling and no result; so many of them are seen."""
 
 
 class Unusable(Exception):
@@ -41,10 +48,15 @@ class Leaf:
     path: str
     spec: TensorSpec
     flat: torch.Tensor
-    """Its elements in the order of indices, one dimension."""
+    """Its elements in the order of indices, one dimension; of complex ones the real and imaginary parts in turn."""
     scale: float
     atol: float
     rtol: float
+
+    @property
+    def parts(self) -> int:
+        """Numbers that an element is made of: two for a complex one."""
+        return 2 if self.spec.dtype.startswith("complex") else 1
 
 
 @dataclass(frozen=True)
@@ -70,7 +82,7 @@ class Expected:
     @classmethod
     def of(cls, value: object, tolerance: Tolerance) -> Expected:
         """Take the reference's output. Raises Unusable for a type that has no place in an output."""
-        skeleton, tensors = take_apart(value)
+        skeleton, tensors = take_apart(value, sort_keys=True)
         _refuse_others(skeleton)
         places = paths(skeleton, "output")
         leaves = []
@@ -78,14 +90,18 @@ class Expected:
             if tensor.layout is not torch.strided:
                 raise Unusable(f"{places[index]} is a {tensor.layout} tensor; only dense ones can be compared")
             dtype = str(tensor.dtype).removeprefix("torch.")
+            # A copy: the reference may return memory that its next call writes to. Complex numbers are two real ones.
+            flat = flat_bytes(tensor).clone().view(tensor.dtype)
+            flat = torch.view_as_real(flat).reshape(-1) if flat.is_complex() else flat
             own = tolerance.for_dtype(dtype)
             fallback = _default_tolerance(dtype)
             leaves.append(
                 Leaf(
                     path=places[index],
                     spec=TensorSpec(dtype, tuple(tensor.shape)),
-                    flat=flat_bytes(tensor).view(tensor.dtype),
-                    scale=_root_mean_square(tensor),
+                    flat=flat,
+                    # Of complex numbers the magnitude counts, which is that of both parts together.
+                    scale=_scale(flat) * (2**0.5 if tensor.is_complex() else 1.0) if flat.is_floating_point() else 0.0,
                     atol=fallback if own.atol is None else own.atol,
                     rtol=fallback if own.rtol is None else own.rtol,
                 )
@@ -134,8 +150,12 @@ def check_form(expected: Expected, value: Skeleton, leaves: Sequence[LeafClaim],
                     f"{leaf.path} has {name} {got[name]}; return {name} {wanted}, as the reference does.",
                     {"path": leaf.path, "got": got[name], "expected": wanted},
                 )
+    try:
+        found = scalars(value, "output")
+    except TreeError as error:
+        return FormError("output.structure", f"The output can't be read: {str(error)[:200]}.")
     for path, wanted_value in expected.scalars.items():
-        got_value = scalars(value, "output")[path]
+        got_value = found.get(path)
         if not _scalar_matches(got_value, wanted_value):
             return FormError(
                 "output.values",
@@ -180,15 +200,15 @@ class _Tally:
         leaf = self._leaf
         first = first_byte // leaf.flat.element_size()
         if leaf.flat.dtype is torch.bool:
-            got, want = data, leaf.flat.view(torch.uint8)[first : first + data.numel()]
+            # Whatever is not zero is true, as it is to a kernel that writes 0xff.
+            got, want = data != 0, leaf.flat[first : first + data.numel()]
         else:
             got = data.view(leaf.flat.dtype)
             want = leaf.flat[first : first + got.numel()]
         self._seen += got.numel()
-        wide = _wide(got.dtype)
-        y, r = got.to(wide), want.to(wide)
+        y, r = got.to(torch.float64), want.to(torch.float64)
         # Integers are told apart as integers: as doubles, large ones would run together.
-        whole = not want.dtype.is_floating_point and not want.dtype.is_complex
+        whole = not want.dtype.is_floating_point
         exact = (got == want) if whole else (y == r) | (torch.isnan(y) & torch.isnan(r))
         error = torch.where(exact, 0.0, (y - r).abs())
         size = r.abs()
@@ -196,12 +216,14 @@ class _Tally:
         close = error <= allowed
         if whole:
             close &= exact | (allowed > 0)
-        ok = torch.where(torch.isfinite(size), close, exact)
+        # A difference or a tolerance that is not a number says nothing: then only the same will do.
         finite = torch.isfinite(error)
+        ok = torch.where(torch.isfinite(size) & torch.isfinite(allowed) & finite, close, exact)
         counted = torch.where(finite, error, 0.0)
         relative = torch.where(finite & torch.isfinite(size) & (size > 0), counted / size, 0.0)
         # Where it is farthest out; NaN and infinity are farther than any number unless they are right.
-        beyond = torch.where(finite, error - allowed, torch.where(ok, -math.inf, math.inf)).nan_to_num(math.inf)
+        known = finite & torch.isfinite(allowed)
+        beyond = torch.where(known, error - allowed, torch.where(ok, -math.inf, math.inf))
         at = beyond.argmax()
         # One transfer for all figures: each would wait for the device on its own.
         figures = [(~ok).sum(), finite.sum(), counted.square().sum(), counted.max(), relative.max(), beyond[at], at]
@@ -218,7 +240,7 @@ class _Tally:
             self._worst = (first + int(index), got[int(index)].item(), want[int(index)].item())
 
     def report(self, trial: int) -> LeafReport:
-        leaf, count = self._leaf, self._leaf.flat.numel()
+        leaf, count = self._leaf, self._leaf.flat.numel()  # in parts: a complex element can be half wrong
         complete = self._seen == count
         index, value, wanted = self._worst or (None, None, None)
         leaf_report = LeafReport(
@@ -234,7 +256,7 @@ class _Tally:
             rms_error=math.sqrt(self._square_sum / self._finite) if self._finite else 0.0,
             fraction_outside=self._outside / count if count else 0.0,
             outside=self._outside,
-            worst_index=None if index is None else _unravel(index, leaf.spec.shape),
+            worst_index=None if index is None else _unravel(index // leaf.parts, leaf.spec.shape),
             worst_value=_plain(value),
             worst_expected=_plain(wanted),
             worst_trial=trial,
@@ -264,26 +286,49 @@ def reading(leaf: LeafReport) -> str:
     return "All elements are within tolerance."
 
 
-def _wide(dtype: torch.dtype) -> torch.dtype:
-    return torch.complex128 if dtype.is_complex else torch.float64
-
-
 def _default_tolerance(dtype: str) -> float:
     return 0.1 if dtype.startswith("float8") else _DEFAULTS.get(dtype, 0.0)
 
 
-def _root_mean_square(tensor: torch.Tensor) -> float:
-    """In pieces, so that a large tensor needs no second copy of itself in double precision."""
-    if not tensor.numel() or tensor.dtype is torch.bool:
+def _scale(flat: torch.Tensor) -> float:
+    """The root mean square of the finite elements, without values that only fill: a mask of -1e9, the smallest float.
+
+    With such a value in the mean any answer would do elsewhere. It is taken out as long as the largest magnitude is
+    _FILL times the root mean square of the smaller ones.
+    """
+    finite = torch.isfinite(flat) if not math.isfinite(_largest(flat)) else None
+    if finite is not None:
+        flat = flat[finite]
+    largest = _largest(flat)
+    for _ in range(_FILLS_MAX):
+        smaller = [torch.where(piece.abs() < largest, piece, 0.0) for piece in flat.split(_PIECE)]
+        second = max((_largest(piece) for piece in smaller), default=0.0)
+        count = sum(int((piece != 0).sum()) for piece in smaller)
+        rest = _root_mean_square(smaller, second, count)
+        if not 0.0 < _FILL * rest < largest:
+            break
+        flat = flat[flat.abs() < largest]
+        largest = second
+    return _root_mean_square(flat.split(_PIECE), largest, flat.numel())
+
+
+def _largest(flat: torch.Tensor) -> float:
+    """The largest magnitude; NaN or infinite if an element is."""
+    return (
+        float(torch.linalg.vector_norm(flat.float() if flat.itemsize == 1 else flat, math.inf)) if flat.numel() else 0.0
+    )
+
+
+def _root_mean_square(pieces: Sequence[torch.Tensor], largest: float, count: int) -> float:
+    """Of `count` elements whose magnitudes are at most `largest`: squares of doubles would overflow without it."""
+    if not largest or not count:
         return 0.0
-    flat = flat_bytes(tensor).view(tensor.dtype)
-    total, finite = 0.0, 0
-    for piece in flat.split(1 << 24):
-        wide = piece.to(_wide(piece.dtype)).abs()
-        mask = torch.isfinite(wide)
-        total += float(torch.where(mask, wide, torch.zeros_like(wide)).square().sum())
-        finite += int(mask.sum())
-    return math.sqrt(total / finite) if finite else 0.0
+    total = 0.0
+    for piece in pieces:
+        unit = largest if piece.dtype is torch.float64 else 1.0
+        wide = piece.float() if piece.itemsize == 1 else piece
+        total += float(torch.linalg.vector_norm(wide / unit if unit != 1.0 else wide, dtype=torch.float64)) ** 2
+    return math.sqrt(total / count) * (largest if pieces[0].dtype is torch.float64 else 1.0)
 
 
 def _nan_last(value: float) -> tuple[bool, float]:
@@ -306,10 +351,13 @@ def _plain(value: object) -> float | str | None:
 
 
 def _scalar_matches(got: object, want: object) -> bool:
+    if isinstance(want, complex) and isinstance(got, complex):
+        return _scalar_matches(got.real, want.real) and _scalar_matches(got.imag, want.imag)
     if isinstance(want, float) and isinstance(got, float):
-        close = abs(got - want) <= _DEFAULTS["float32"] * abs(want)
-        return close or got == want or (math.isnan(want) and math.isnan(got))
-    return got == want
+        if math.isfinite(want) and math.isfinite(got):
+            return abs(got - want) <= _DEFAULTS["float32"] * abs(want)
+        return got == want or (math.isnan(want) and math.isnan(got))
+    return type(got) is type(want) and got == want
 
 
 def _refuse_others(skeleton: Skeleton) -> None:

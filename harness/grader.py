@@ -50,7 +50,7 @@ from harness.report import (
     SubmissionInfo,
     Warning_,
 )
-from harness.sandbox import PlainSandbox, Sandbox, SandboxError
+from harness.sandbox import PlainSandbox, Sandbox
 from harness.seeds import Seeds
 from harness.submission import Submission, SubmissionError
 from harness.transfer import TensorSpec
@@ -66,6 +66,9 @@ _FLUSH_MIN, _FLUSH_MAX = 32 << 20, 512 << 20
 _FLUSH_MAX_CPU = 64 << 20
 _BUILDS_MAX = 64
 """Extensions that one submission may ask for: an import that asks without end has to end."""
+_START_S = 120.0
+_CALLS_BESIDE = 10
+"""Calls besides the trials that may each take all of their time before the whole takes too long."""
 _MEMORY_SHARE = 0.8
 """Of the memory that is free at the start, for a submission whose problem sets no limit."""
 
@@ -175,7 +178,7 @@ class _Grading:
                     self._stages(self.submission, stack)
             except WorkerFailure as failure:
                 self.evidence.failure = failure
-            except (ProblemError, SandboxError, DeviceError, DeviceBusy, _Stop):
+            except (ProblemError, DeviceError, DeviceBusy, _Stop):
                 raise
             except Exception:  # noqa: BLE001 - ours, whatever it is, and never blamed on the submission
                 self.evidence.internal = traceback.format_exc()
@@ -311,12 +314,14 @@ class _Grading:
 
     def _start_worker(self, stack: contextlib.ExitStack) -> Worker:
         spare = spare_memory() * _MEMORY_SHARE
-        limit = self.limits.memory_gb
+        limits, limit = self.limits, self.limits.memory_gb
+        calls = self.workload.trials + _CALLS_BESIDE
         worker = Worker(
             self.sandbox,
             self.device,
             memory_bytes=int(spare if limit is None else min(spare, limit * 1e9)),
             flush_bytes=_flush_bytes(self.device),
+            patience_s=_START_S + limits.import_s + 4 * limits.construct_s + calls * limits.call_s + limits.time_s,
             on_build=self._build,
         )
         return stack.enter_context(worker)
@@ -339,8 +344,8 @@ class _Grading:
             elif spent > self.limits.build_s:
                 outcome = _refuse(
                     "build.time_limit",
-                    f"Building took {spent:.0f} s in all, {self.limits.build_s:g} s are allowed; build less, or with less "
-                    "deeply nested templates.",
+                    f"Building took {spent:.0f} s in all, {self.limits.build_s:g} s are allowed; build "
+                    "less, or with less deeply nested templates.",
                 )
             elif self.device.kind == "cpu" and self.evidence.mode != "compile" and _wants_cuda(request):
                 outcome = _refuse(
@@ -387,7 +392,11 @@ class _Grading:
     def _report(self) -> Report:
         evidence = self.evidence
         with self._stage("judge"):
-            judgement = judge(evidence)
+            try:
+                judgement = judge(evidence)
+            except Exception:  # noqa: BLE001 - a report is owed whatever happens
+                evidence.internal = traceback.format_exc()
+                judgement = judge(evidence)
         if isinstance(self.sandbox, PlainSandbox):
             evidence.warnings.append(_NO_SANDBOX)
         number = self.seeds.number

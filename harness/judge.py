@@ -192,7 +192,7 @@ def _failed(evidence: Evidence, failure: WorkerFailure) -> Judgement:
 def _raised(evidence: Evidence, failure: WorkerFailure) -> Judgement:
     failed = failure.failed
     assert failed is not None
-    details = {"phase": failure.phase, "error": failed.error, "traceback": failed.traceback, **failed.evidence}
+    details = {**failed.evidence, "phase": failure.phase, "error": failed.error, "traceback": failed.traceback}
     refused = _refused(evidence)
     if refused is not None and refused.failure is not None and failed.category == "exception":
         if refused.failure.code == "build.needs_cuda":

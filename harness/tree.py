@@ -28,19 +28,21 @@ class TreeError(ValueError):
     """A value that is too large, too deep or no skeleton at all."""
 
 
-def take_apart(value: object) -> tuple[Skeleton, list[torch.Tensor]]:
+def take_apart(value: object, *, sort_keys: bool = False) -> tuple[Skeleton, list[torch.Tensor]]:
     """The skeleton of a value and its tensors in order. Raises TreeError for one too large or too deep.
+
+    With `sort_keys` dictionaries that differ in order alone are the same.
 
     Only exact built-in containers are entered: a subclass could compute on access, and is {"other"}. The named tuples
     that torch's own operators return count as tuples.
     """
     leaves: list[torch.Tensor] = []
-    return _enter(value, 0, leaves, [0]), leaves
+    return _enter(value, 0, leaves, [0], sort_keys), leaves
 
 
 # No closure over `leaves`: a function that calls itself is a reference cycle, and tensors of gigabytes would stay until
 # the next garbage collection.
-def _enter(node: object, depth: int, leaves: list[torch.Tensor], nodes: list[int]) -> Skeleton:
+def _enter(node: object, depth: int, leaves: list[torch.Tensor], nodes: list[int], sort_keys: bool) -> Skeleton:
     import torch
 
     nodes[0] += 1
@@ -51,11 +53,12 @@ def _enter(node: object, depth: int, leaves: list[torch.Tensor], nodes: list[int
         leaves.append(node)
         return {"leaf": len(leaves) - 1}
     if isinstance(node, tuple) and (kind is tuple or kind.__module__ == "torch.return_types"):
-        return {"tuple": [_enter(item, depth + 1, leaves, nodes) for item in tuple.__iter__(node)]}
+        return {"tuple": [_enter(item, depth + 1, leaves, nodes, sort_keys) for item in tuple.__iter__(node)]}
     if isinstance(node, list) and kind is list:
-        return {"list": [_enter(item, depth + 1, leaves, nodes) for item in node]}
+        return {"list": [_enter(item, depth + 1, leaves, nodes, sort_keys) for item in node]}
     if isinstance(node, dict) and kind is dict and all(type(key) in (str, int) for key in node):
-        return {"dict": [[key, _enter(item, depth + 1, leaves, nodes)] for key, item in node.items()]}
+        items = sorted(node.items(), key=lambda item: (str(type(item[0])), item[0])) if sort_keys else node.items()
+        return {"dict": [[key, _enter(item, depth + 1, leaves, nodes, sort_keys)] for key, item in items]}
     if node is None:
         return {"none": None}
     for name, scalar in _SCALARS.items():
@@ -87,8 +90,10 @@ def put_together(skeleton: Skeleton, leaves: list[Any]) -> Any:
         if kind in ("dtype", "size"):
             import torch
 
+            if kind == "size" and not all(type(size) is int and 0 <= size < 1 << 62 for size in content):
+                raise TreeError("not a size")
             return getattr(torch, content) if kind == "dtype" else torch.Size(content)
-    except (TypeError, ValueError, IndexError, AttributeError) as error:
+    except (TypeError, ValueError, IndexError, AttributeError, OverflowError, RuntimeError) as error:
         raise TreeError(f"not a skeleton: {error}") from error
     raise TreeError(f"a value of type {content!r} can't be passed on" if kind == "other" else f"unknown part {kind!r}")
 

@@ -9,9 +9,11 @@ limit, a death, silence, or a broken protocol.
 from __future__ import annotations
 
 import os
+import secrets
 import socket
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -21,6 +23,7 @@ import torch
 
 import harness
 from harness import claims
+from harness.build.handout import sealed_copy
 from harness.build.outcome import BuildOutcome
 from harness.device import Device
 from harness.sandbox import Command, Exit, Limit, Limits, Mount, Sandbox
@@ -110,11 +113,16 @@ class Worker:
         *,
         memory_bytes: int | None,
         flush_bytes: int,
+        patience_s: float,
         on_build: BuildHook,
     ) -> None:
+        """`patience_s`: seconds that all of its answers together may be waited for, building left out."""
         self._device = device
         self._flush_bytes = flush_bytes
         self._on_build = on_build
+        self._patience_s = patience_s
+        self._waited_s = 0.0
+        self._tickets: deque[str] = deque()
         self._window: Window | None = None
         self._share_device = device.kind == "cuda"
         self.torch_device = torch.device(device.torch_name)
@@ -222,7 +230,7 @@ class Worker:
                 self._answer(pending, claims.Done)
                 answered += 1
             stream.to_window(low, high, window.view(half))
-            self._send({"type": "fill", "half": half, "low": low, "high": high}, pending)
+            self._order({"type": "fill", "half": half, "low": low, "high": high}, pending)
             sent += 1
         for _ in range(sent - answered):
             self._answer(pending, claims.Done)
@@ -281,12 +289,12 @@ class Worker:
         turns = list(window.halves(size))
         private = torch.empty(window.half, dtype=torch.uint8, device=self.torch_device)
         for half, low, high in turns[:1]:
-            self._send({"type": "drain", "half": half, "low": low, "high": high}, pending)
+            self._order({"type": "drain", "half": half, "low": low, "high": high}, pending)
         for turn, (half, low, high) in enumerate(turns):
             self._answer(pending, claims.Done)
             if turn + 1 < len(turns):
                 next_half, next_low, next_high = turns[turn + 1]
-                self._send({"type": "drain", "half": next_half, "low": next_low, "high": next_high}, pending)
+                self._order({"type": "drain", "half": next_half, "low": next_low, "high": next_high}, pending)
             # Copied before it is looked at: the worker can write to the window whenever it likes.
             private[: high - low].copy_(window.view(half)[: high - low])
             if private.is_cuda:
@@ -318,7 +326,7 @@ class Worker:
             self._share_device = False
             return self._window_for(size)
         pending = _pending("put", _TRANSFER_S)
-        self._send({"type": "window", "kind": kind, "size": fresh.size}, pending, (fresh.fd,))
+        self._order({"type": "window", "kind": kind, "size": fresh.size}, pending, (fresh.fd,))
         try:
             self._answer(pending, claims.Done)
         except WorkerFailure as failure:
@@ -335,8 +343,14 @@ class Worker:
 
     def _ask(self, order: dict[str, Any], phase: str, limit_s: float, kind: type[_C]) -> _C:
         pending = _pending(phase, limit_s)
-        self._send(order, pending)
+        self._order(order, pending)
         return self._answer(pending, kind)
+
+    def _order(self, order: dict[str, Any], pending: _Pending, fds: Sequence[int] = ()) -> None:
+        """Send an order. Its answer has to carry a ticket that did not exist before."""
+        ticket = secrets.token_hex(8)
+        self._tickets.append(ticket)
+        self._send({**order, "ticket": ticket}, pending, fds)
 
     def _send(self, order: dict[str, Any], pending: _Pending, fds: Sequence[int] = ()) -> None:
         try:
@@ -347,28 +361,40 @@ class Worker:
             raise self._explain_death(pending) from None
 
     def _answer(self, pending: _Pending, kind: type[_C]) -> _C:
-        """The answer to the order, seeing to build requests on the way."""
+        """The answer to the order that was sent first, seeing to build requests on the way."""
         while True:
+            began = time.monotonic()
+            left = self._patience_s - self._waited_s
             try:
-                message = self._channel.receive(deadline=pending.deadline, gone=self._gone)
+                message = self._channel.receive(deadline=min(pending.deadline, began + left), gone=self._gone)
                 claim = claims.parse(message)
             except Late:
-                text = f"no answer within {pending.limit_s:g} s"
-                raise WorkerFailure("late", pending.phase, text, limit_s=pending.limit_s) from None
+                raise self._too_late(pending, left) from None
             except Closed:
                 raise self._explain_death(pending) from None
             except WireError as error:
                 raise WorkerFailure("protocol", pending.phase, str(error)) from None
+            finally:
+                self._waited_s += time.monotonic() - began
             if isinstance(claim, claims.Build):
                 began = time.monotonic()
                 self._build(claim, pending)
                 pending.deadline += time.monotonic() - began
                 continue
+            if not isinstance(claim, claims.Hello) and claim.ticket != self._tickets.popleft():
+                raise WorkerFailure("protocol", pending.phase, f"the answer {claim.type!r} belongs to no order")
             if isinstance(claim, claims.Failed):
                 raise WorkerFailure("failed", pending.phase, claim.message, failed=claim)
             if not isinstance(claim, kind):
                 raise WorkerFailure("protocol", pending.phase, f"the answer was {claim.type!r}")
             return claim
+
+    def _too_late(self, pending: _Pending, left: float) -> WorkerFailure:
+        if pending.deadline - time.monotonic() > 0 and left < pending.limit_s:
+            ended = Exit(None, None, Limit.WALL_TIME, limit_value=self._patience_s, used=self._waited_s)
+            return WorkerFailure("limit", pending.phase, _limit_text(ended), exit=ended)
+        text = f"no answer within {pending.limit_s:g} s"
+        return WorkerFailure("late", pending.phase, text, limit_s=pending.limit_s)
 
     def _build(self, claim: claims.Build, pending: _Pending) -> None:
         outcome = self._on_build(claim.request)
@@ -376,7 +402,7 @@ class Worker:
             message = outcome.failure.message if outcome.failure else "the build failed"
             self._send({"type": "not_built", "message": f"{message}\n{outcome.log}"[: 64 << 10]}, pending)
             return
-        fd = os.open(outcome.library, os.O_RDONLY | os.O_CLOEXEC)
+        fd = sealed_copy(outcome.library)
         try:
             answer = {"type": "built", "module_name": outcome.module_name, "key": outcome.key}
             self._send(answer, pending, (fd,))

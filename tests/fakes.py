@@ -84,6 +84,6 @@ def answering(answer: Callable[[dict[str, Any], Channel], dict[str, Any] | bytes
             if isinstance(said, bytes):
                 sock.sendall(said)
             else:
-                channel.send(said)
+                channel.send({"ticket": order["ticket"], **said})
 
     return behave

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.claims import LeafClaim
@@ -15,6 +15,7 @@ from harness.compare import Expected, Unusable, check_form, compare, worst
 from harness.report import LeafReport
 from harness.spec import Tolerance
 from harness.transfer import flat_bytes
+from harness.tree import take_apart
 
 DEFAULT = Tolerance()
 
@@ -59,12 +60,63 @@ def test_large_integers_that_run_together_as_doubles_are_told_apart() -> None:
     assert not leaf(reference, torch.tensor([2**53 + 1, 2**53 + 2])).ok
 
 
-def test_bools_are_exact_and_only_zero_and_one() -> None:
+def test_bools_are_exact_and_anything_but_zero_is_true() -> None:
     reference = torch.tensor([True, False, True])
     assert leaf(reference, reference.clone()).ok
     assert not leaf(reference, torch.tensor([True, True, True])).ok
-    (report,) = compare(Expected.of(reference, DEFAULT), [(0, 0, torch.tensor([255, 0, 1], dtype=torch.uint8))], 0)
-    assert not report.ok
+    expected = Expected.of(reference, DEFAULT)
+    (report,) = compare(expected, [(0, 0, torch.tensor([255, 0, 1], dtype=torch.uint8))], 0)
+    assert report.ok
+    (report,) = compare(expected, [(0, 0, torch.tensor([255, 2, 1], dtype=torch.uint8))], 0)
+    assert report.outside == 1
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("share", [0.5, 1e-3])
+def test_a_mask_does_not_hide_what_is_beside_it(dtype: torch.dtype, share: float) -> None:
+    masked = torch.rand(64, 64) < share
+    masked[3, 5] = True
+    fill = torch.finfo(dtype).min
+    reference = torch.randn(64, 64, dtype=torch.float64).to(dtype).masked_fill(masked, fill)
+    assert leaf(reference, reference.clone()).ok
+    assert not leaf(reference, torch.zeros_like(reference).masked_fill(masked, fill)).ok
+    assert not leaf(reference, torch.zeros_like(reference)).ok
+    assert not leaf(reference, torch.full_like(reference, math.inf)).ok
+
+
+def test_no_absolute_tolerance_is_none_however_large_the_output() -> None:
+    reference = torch.full((10,), 1e200, dtype=torch.float64)
+    assert leaf(reference, reference.clone(), Tolerance(atol=0, rtol=1e-6)).ok
+    assert not leaf(reference, reference * 1.1, Tolerance(atol=0, rtol=1e-6)).ok
+    assert not leaf(reference, reference * 1.1).ok
+
+
+def test_a_wide_range_of_values_keeps_its_scale() -> None:
+    reference = torch.softmax(6 * torch.randn(8, 1000), dim=1)
+    assert leaf(reference, reference + 5e-5 * reference.square().mean().sqrt()).ok
+
+
+def test_a_complex_number_is_wrong_with_one_part() -> None:
+    reference = torch.tensor([complex(math.nan, 2.0), complex(1.0, 1.0)])
+    assert leaf(reference, reference.clone()).ok
+    assert not leaf(reference, torch.tensor([complex(math.nan, -7.0), complex(1.0, 1.0)])).ok
+    assert leaf(reference, torch.tensor([complex(math.nan, 2.0), complex(1.0, 3.0)])).worst_index == [1]
+
+
+def test_memory_that_the_reference_writes_to_again_is_not_what_was_expected() -> None:
+    state = torch.zeros(4)
+    expected = Expected.of(state, DEFAULT)
+    state += 1
+    (report,) = compare(expected, in_pieces(torch.zeros(4)), 0)
+    assert report.ok
+
+
+def test_keys_in_another_order_are_the_same_output() -> None:
+    one, two = torch.zeros(2), torch.ones(2)
+    expected = Expected.of({"a": one, "b": two}, DEFAULT)
+    value, leaves = take_apart({"b": two, "a": one}, sort_keys=True)
+    assert check_form(expected, value, [claim(), claim()], "cpu") is None
+    assert torch.equal(leaves[0], one)
 
 
 def test_zeros_do_not_pass_for_small_outputs() -> None:
@@ -109,6 +161,7 @@ def test_a_problem_sets_its_own_tolerance() -> None:
     assert not leaf(reference, reference * (1 + 1e-6), Tolerance(atol=0, rtol=0)).ok
 
 
+@settings(deadline=None)
 @given(st.integers(1, 40), st.integers(0, 10_000))
 def test_pieces_make_no_difference(elements: int, seed: int) -> None:
     generator = torch.Generator().manual_seed(seed)
@@ -168,6 +221,18 @@ def test_a_parameter_may_come_back_where_the_reference_returns_one() -> None:
     expected = Expected.of(torch.nn.Parameter(torch.zeros(2)), DEFAULT)
     assert check_form(expected, {"leaf": 0}, [claim(kind="torch.nn.parameter.Parameter")], "cpu") is None
     assert check_form(expected, {"leaf": 0}, [claim()], "cpu") is None
+
+
+@pytest.mark.parametrize("got", ["abc", "1e999", "inf", "nan", "-7.0"])
+def test_a_number_that_is_none_or_infinite_is_told(got: str) -> None:
+    for wanted in (2.5, math.inf):
+        error = check_form(Expected.of(wanted, DEFAULT), {"float": got}, [], "cpu")
+        assert (error is None) is (wanted == math.inf and got in ("inf", "1e999"))
+
+
+def test_sizes_beyond_all_bounds_are_no_output() -> None:
+    assert check_form(Expected.of(3, DEFAULT), {"int": "1e999"}, [], "cpu") is not None
+    assert check_form(Expected.of(torch.Size([2]), DEFAULT), {"size": [10**30]}, [], "cpu") is not None
 
 
 @pytest.mark.parametrize(("got", "ok"), [(2.5, True), (2.5001, True), (2.6, False), (math.nan, False)])

@@ -37,7 +37,7 @@ def described(path: Path | None, function: Callable[..., Any], *arguments: Any) 
     try:
         function(*arguments)
     except BaseException as error:  # noqa: BLE001 - as the worker does
-        claim = parse(describe_failure(error, path))
+        claim = parse({**describe_failure(error, path), "ticket": ""})
         assert isinstance(claim, Failed)
         return claim
     raise AssertionError("nothing was raised")

@@ -62,6 +62,7 @@ def claiming(
 ) -> WorkerFailure:
     failed = Failed.model_validate(
         {
+            "ticket": "",
             "type": "failed",
             "category": category,
             "error": "ValueError",
@@ -215,7 +216,8 @@ def test_a_further_workload_is_named_where_something_went_wrong_there(fields: di
 def test_evidence_that_a_worker_names_like_something_of_ours_does_no_harm(name: str) -> None:
     found = judge(Evidence(failure=claiming({name: "theirs"})))
     assert (found.verdict, found.reason.code) == (RUNTIME, "run.exception")
-    assert found.reason.evidence[name] == "theirs"
+    # What we say ourselves stands; the rest is kept under the name that it came with.
+    assert (found.reason.evidence[name] == "theirs") is (name not in ("phase", "error"))
 
 
 def test_the_evidence_is_left_as_it_was() -> None:

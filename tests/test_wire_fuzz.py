@@ -71,13 +71,9 @@ def honest(order: dict[str, Any]) -> dict[str, Any]:
         return {"type": "constructed", "state": [{"key": "w", "dtype": "float32", "shape": [4], "strides": None}]}
     if order["type"] == "call":
         leaf = {"kind": "torch.Tensor", "plain": True, "shape": [4], "device": "cpu"}
-        return {
-            "type": "returned",
-            "value": {"dict": [["a", {"leaf": 0}], ["n", {"list": [{"int": "3"}, {"leaf": 1}]}]]},
-            "leaves": [leaf | {"dtype": "float32"}, leaf | {"dtype": "bool"}],
-            "elapsed_us": None,
-            "host_us": None,
-        }
+        value = {"dict": [["a", {"leaf": 0}], ["n", {"list": [{"int": "3"}, {"leaf": 1}]}]]}
+        output = {"value": value, "leaves": [leaf | {"dtype": "float32"}, leaf | {"dtype": "bool"}]}
+        return {"type": "returned", "outputs": [output]}
     return {"type": "done"}
 
 
@@ -130,7 +126,9 @@ def test_any_claim_about_an_output_ends_in_a_verdict(problem: Problem, value: An
     def answer(order: dict[str, Any], _: Channel) -> dict[str, Any]:
         said = honest(order)
         if order["type"] == "call":
-            said |= {"value": value if isinstance(value, dict) else said["value"], "leaves": leaves or said["leaves"]}
+            output = said["outputs"][0]
+            output["value"] = value if isinstance(value, dict) else output["value"]
+            output["leaves"] = leaves or output["leaves"]
         return said
 
     report = graded_by(problem, ScriptedSandbox(answering(answer)))
@@ -160,7 +158,7 @@ def frame(body: bytes) -> bytes:
         b"\xff\xff\xff\xff",
         frame(b"[" * 100_000),
         frame(b'{"type": "done", "x": NaN}'),
-        frame(json.dumps({"type": "returned", "value": {}, "leaves": [], "elapsed_us": -1, "host_us": 0}).encode()),
+        frame(json.dumps({"type": "timed", "outputs": [], "elapsed_us": [-1], "host_us": [0], "ticket": ""}).encode()),
         frame(b'{"type": "done"}') + b"\x00\x00",
         frame(b"\xff\xfe"),
         frame(b'{"type": 7}'),
@@ -174,6 +172,43 @@ def test_known_nasty_answers_are_the_submissions_failure(problem: Problem, data:
     )
     assert report.verdict in {Verdict.RUNTIME_ERROR, Verdict.TIME_LIMIT}
     assert not report.reason.evidence.get("traceback")
+
+
+def test_an_answer_to_no_order_is_the_submissions_failure(problem: Problem) -> None:
+    early = frame(json.dumps({"type": "done", "ticket": "0" * 16}).encode())
+    report = graded_by(
+        problem, ScriptedSandbox(answering(lambda order, _: early if order["type"] == "put" else honest(order)))
+    )
+    assert (report.verdict, report.reason.code) == (Verdict.RUNTIME_ERROR, "run.protocol")
+    assert "belongs to no order" in report.reason.message
+
+
+def test_evidence_of_any_name_stays_evidence(problem: Problem) -> None:
+    def answer(order: dict[str, Any], _: Channel) -> dict[str, Any]:
+        if order["type"] != "call":
+            return honest(order)
+        said = {"type": "failed", "category": "exception", "error": "E", "message": "m", "traceback": "t"}
+        return {**said, "evidence": {"verdict": "accepted", "code": "x", "phase": "elsewhere", "message": "y"}}
+
+    report = graded_by(problem, ScriptedSandbox(answering(answer)))
+    assert (report.verdict, report.reason.code) == (Verdict.RUNTIME_ERROR, "run.exception")
+    assert report.reason.evidence["phase"] == "call"
+
+
+def test_slow_answers_add_up(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each answer comes in time, and all of them together take too long."""
+    monkeypatch.setattr("harness.grader._START_S", 0.0)
+    monkeypatch.setattr("harness.grader._CALLS_BESIDE", 0)
+    (tmp_path / "reference.py").write_text(PROBLEM)
+    limits = "import_s = 0.3\nconstruct_s = 0.3\ncall_s = 0.3\ntime_s = 0.1"
+    (tmp_path / "problem.toml").write_text(f"[limits]\n{limits}\n[workloads.default]\ntrials = 2\n")
+
+    def answer(order: dict[str, Any], _: Channel) -> dict[str, Any]:
+        time.sleep(0.2)
+        return honest(order)
+
+    report = graded_by(Problem.load(tmp_path), ScriptedSandbox(answering(answer)))
+    assert (report.verdict, report.reason.code) == (Verdict.TIME_LIMIT, "limit.total_time")
 
 
 def test_silence_is_a_time_limit(problem: Problem) -> None:

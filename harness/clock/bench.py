@@ -25,7 +25,7 @@ _QUEUE_MARGIN = 1.3
 """A batch queues this much more than the host was seen to need."""
 _LONGER, _WAITED_US, _WAITED_SHARE = 8.0, 20.0, 0.2
 """A queue so many times as long that shortens a call by this much shows that the device had waited for the host."""
-_REPEATS = 7
+REPEATS = 7
 """Walls of each length that a slope is made from."""
 _FEW = 5
 """Turns for a first guess."""
@@ -126,7 +126,7 @@ class Bench:
         timed = self._worker.times(loop, "timed")
         return Sample(timed.elapsed_us[0], timed.host_us[0], inputs_seed, call_seed, timed.outputs[0])
 
-    def batches(self, turns: int, look: Callable[[list[Sample]], None]) -> Batches:
+    def batches(self, turns: int, repeats: int, look: Callable[[list[Sample]], None]) -> Batches:
         """Batches of `turns` and twice as many calls, every one on an input of its own.
 
         `look` gets the calls of each longer batch, whose outputs the worker holds as `batch0`, `batch1`, ...
@@ -135,17 +135,17 @@ class Bench:
         twice: list[float] = []
         inside: list[float] = []
         self._batch(2 * turns, None)  # memory for outputs is found now, not in a wall
-        for _ in range(_REPEATS):
+        for _ in range(repeats):
             once.append(self._batch(turns, inside))
             twice.append(self._batch(2 * turns, inside, look))
-        return Batches(slope(once, twice, turns), estimate(inside), _REPEATS * 3 * turns)
+        return Batches(slope(once, twice, turns), estimate(inside), repeats * 3 * turns)
 
     def walls(self, turns: int, *, probe: bool = False) -> tuple[Estimate, Estimate]:
         """The same with empty turns or probes: the wall time of a turn and the mean inside reading."""
         once: list[float] = []
         twice: list[float] = []
         inside: list[float] = []
-        for _ in range(_REPEATS):
+        for _ in range(REPEATS):
             for count, walls in ((turns, once), (2 * turns, twice)):
                 loop = replace(
                     self.loop,

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 
 import torch
 
-from harness.clock.bench import Batches, Bench, Sample
+from harness.clock.bench import REPEATS, Batches, Bench, Sample
 from harness.clock.outside import Agreement, Calibration, Estimate, agreement
 from harness.clock.plan import Goal, Plan, Side
 from harness.clock.readings import Source
@@ -36,6 +36,8 @@ _VERIFIED = 4
 """Single calls that are verified on average, besides the last."""
 _BATCH_S = 0.02
 """Seconds that a short batch should take: long enough that a wall of it is exact, short enough for many."""
+_CONFIRM_S = 5.0
+"""Seconds of calls for one comparison of the clocks, as far as a call is shorter than that."""
 _BATCH_MAX = 200
 _BATCH_MEMORY = 0.1
 """Share of the device's free memory that the inputs and outputs of a long batch may take."""
@@ -153,23 +155,25 @@ class TimeStage:
 
     def _confirm(self, calibration: Calibration, median_us: float) -> Agreement:
         """Hold our clock against the worker's until they agree, or have disagreed often enough."""
-        turns = self._batch_turns(calibration.empty.us + median_us)
+        turn_us = calibration.empty.us + median_us
+        turns = self._batch_turns(turn_us)
+        repeats = max(1, min(REPEATS, int(_CONFIRM_S * 1e6 / (3 * turns * turn_us))))
         for attempt in range(_ROUNDS):
-            measured = self._batches(turns)
+            measured = self._batches(turns, repeats)
             inside = Estimate(measured.inside.us - self._offset_us["candidate"], measured.inside.error_us)
             found = agreement(measured.turn, inside, calibration, measured.calls)
             if found.confirmed or self._wrong() or attempt == _ROUNDS - 1:
                 break
         return found
 
-    def _batches(self, turns: int) -> Batches:
+    def _batches(self, turns: int, repeats: int) -> Batches:
         def look(samples: list[Sample]) -> None:
             # A model whose state moves gives other outputs in the middle of a batch than at its start.
             if not self._oracle.buffers_move:
                 for turn in {len(samples) - 1, secrets.randbelow(len(samples))}:
                     self._look_at(samples[turn], "live", f"batch{turn}")
 
-        return self._benches["candidate"].batches(turns, look)
+        return self._benches["candidate"].batches(turns, repeats, look)
 
     def _batch_turns(self, turn_us: float) -> int:
         """Calls of a short batch, by time and by memory for the inputs and outputs of one twice as long."""

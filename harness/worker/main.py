@@ -59,6 +59,7 @@ def main(fd: int) -> None:
             answer = failure.to_json()
         except BaseException as error:  # noqa: BLE001 - whatever the submission raises is an answer too
             answer = describe_failure(error, runner.path)
+        answer["ticket"] = order["ticket"]
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(Exception):  # the submission may have closed or replaced it
                 stream.flush()

@@ -81,7 +81,8 @@ class Runner:
         folder = Path(tempfile.mkdtemp(prefix="submission-"))
         path = self.path = folder / order["filename"]
         path.write_text(order["source"], encoding="utf-8")
-        name = path.stem if path.stem.isidentifier() else "submission"
+        # Not by its bare name: a submission called random.py must not stand where the library is looked for.
+        name = f"submission_{path.stem}"
         spec = importlib.util.spec_from_file_location(name, path)
         assert spec is not None
         assert spec.loader is not None
@@ -261,7 +262,7 @@ class Runner:
     def _keep(self, returned: Any) -> _Kept:
         """Take an output apart and hold it."""
         try:
-            skeleton, leaves = take_apart(returned)
+            skeleton, leaves = take_apart(returned, sort_keys=True)
         except TreeError as error:
             raise Failure("output", f"forward returned {error}") from error
         # Tensors that are not exactly tensors are not touched: their operators are the submission's.
