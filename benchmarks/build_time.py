@@ -158,7 +158,7 @@ def shared(root: Path, arguments: dict[str, Any], arch: str, askers: int = 50) -
     return {"askers": askers, "compiles": answers.count(False), "seconds": time.monotonic() - started}
 
 
-def many(root: Path, arguments: dict[str, Any], arch: str, count: int) -> dict[str, Any]:
+def many(root: Path, arguments: dict[str, Any], arch: str, count: int, one: float | None) -> dict[str, Any]:
     builder = service(root)
     build(builder, varied(arguments, -1), arch)
     requests = [varied(arguments, number) for number in range(count)]
@@ -166,7 +166,7 @@ def many(root: Path, arguments: dict[str, Any], arch: str, count: int) -> dict[s
     with ThreadPoolExecutor(count) as pool:
         list(pool.map(lambda request: build(builder, request, arch), requests))
     together = time.monotonic() - started
-    one = plain_torch(arguments, arch)
+    one = plain_torch(arguments, arch) if one is None else one
     return {"builds": count, "together_s": together, "plain_one_s": one, "times_plain": count * one / together}
 
 
@@ -180,7 +180,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     chosen = parser.parse_args()
     arguments = arguments_of(chosen.submission)
-    figures: dict[str, Any] = {"machine": platform.node(), "cores": len(os.sched_getaffinity(0))}
+    figures: dict[str, Any] = {"machine": platform.machine(), "cores": len(os.sched_getaffinity(0))}
     figures["submission"] = chosen.submission.name
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
@@ -199,7 +199,9 @@ def main() -> None:
             figures["shared"] = shared(root, arguments, chosen.arch)
             print("{askers} askers at once: {compiles} compile(s), {seconds:.1f} s".format(**figures["shared"]))
         if chosen.what in ("many", "all"):
-            figures["many"] = many(root, arguments, chosen.arch, chosen.builds)
+            plain = figures["cold"]["plain_s"] if "cold" in figures else []
+            one = statistics.median(plain) if plain else None
+            figures["many"] = many(root, arguments, chosen.arch, chosen.builds, one)
             print("{builds} builds at once: {together_s:.1f} s, {times_plain:.1f} times plain torch one after another "
                   "({plain_one_s:.1f} s each)".format(**figures["many"]))  # fmt: skip
     if chosen.json:
