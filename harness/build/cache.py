@@ -7,8 +7,8 @@
     ROOT/slots/N.lock          held while a compiler runs, so that all graders together keep to this machine's cores
 
 An entry appears by one rename of a finished folder, so a reader sees all of it or none, whenever a writer is killed.
-Locks are `flock`s: the kernel drops them with the process. Only the grader's own process writes here; a worker gets an
-open read-only descriptor of a library.
+Locks are `flock`s: the kernel drops them with the process. Only the grader's own process writes here; a worker gets a
+sealed copy of a library (handout.py).
 """
 
 from __future__ import annotations
@@ -83,7 +83,9 @@ class BuildCache:
         try:
             meta = json.loads((path / META).read_text("utf-8"))
             if meta["ok"]:
-                if _digest(path / LIBRARY) != meta["sha256"]:
+                # The size first: a file that has grown without end would be hashed without end.
+                size = (path / LIBRARY).stat().st_size
+                if size != meta["library_bytes"] or _digest(path / LIBRARY) != meta["sha256"]:
                     raise ValueError("damaged library")
             elif time.time() - meta["built_at"] > FAILURE_TTL_S:
                 raise ValueError("an old failure")
@@ -106,6 +108,7 @@ class BuildCache:
                 shutil.copyfile(library, copied)
                 copied.chmod(0o444)
                 _sync(copied)
+                full["library_bytes"] = copied.stat().st_size
                 full["sha256"] = _digest(copied)
             (ready / META).write_text(json.dumps(full), "utf-8")
             _sync(ready / META)

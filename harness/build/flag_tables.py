@@ -66,7 +66,7 @@ NVCC_VALUES: dict[str, str] = {
     "diag_warn": r"[\w,-]+",
     "optimize": r"[0-3]",
     "O": r"[0-3]",
-    "Werror": r"(?:all-warnings|cross-execution-space-call|reorder|default-stream-launch|[\w-]*-[\w-]+)",
+    "Werror": r"(?:all-warnings|cross-execution-space-call|reorder|default-stream-launch|\w+(?:-\w+)+)",
     "ftemplate-depth": r"\d+",
     "ftemplate-backtrace-limit": r"\d+",
     "compress-mode": r"\w+",

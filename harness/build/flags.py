@@ -60,7 +60,10 @@ def _words(flags: tuple[str, ...], where: str) -> list[str]:
 def _path_inside(path: str, roots: tuple[Path, ...]) -> bool:
     if not path.startswith("/"):
         return False
-    real = Path(path).resolve()
+    try:
+        real = Path(path).resolve()
+    except (OSError, RuntimeError):  # links that go in circles
+        return False
     return any(real == root.resolve() or root.resolve() in real.parents for root in roots)
 
 
@@ -180,7 +183,7 @@ def _nvcc_word(word: str, queue: Iterator[str], where: str, roots: Roots) -> lis
         raise FlagNotAllowed(word, where)
     if name in ("Xcompiler", "compiler-options"):
         given = value if equals else next(queue, "")
-        words = [piece for part in given.split(",") for piece in shlex.split(part)]
+        words = _words(tuple(given.split(",")), where)
         return [piece for one in _host_words(words, where, roots) for piece in ("-Xcompiler", one)]
     if name in ("Xptxas", "ptxas-options"):
         return _passed("-Xptxas", value if equals else next(queue, ""), tables.PTXAS, word, where)

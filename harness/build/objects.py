@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ from harness.sandbox.base import Mount, Sandbox
 
 OnLine = Callable[[str], None]
 RecipeName = Literal["lean", "full"]
+_MANGLED = re.compile(r"_Z[A-Za-z0-9_.$]{1,4000}")
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,8 @@ class Compiler:
 
     def demangled(self, names: list[str]) -> dict[str, str]:
         """Mangled names -> readable ones, as far as c++filt is there and knows them."""
+        # They were read from what a stranger's compile printed; only real names become arguments.
+        names = [name for name in names if _MANGLED.fullmatch(name)]
         if not names:
             return {}
         argv = ["/usr/bin/c++filt", *names]

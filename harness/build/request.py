@@ -19,7 +19,7 @@ between parts. `extra_include_paths` holds folders of that same tree (relative),
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, field_validator, model_validator
@@ -28,6 +28,10 @@ MAX_TEXT_CHARS = 4 << 20
 """Characters of one source text."""
 MAX_TOTAL_CHARS = 8 << 20
 """Characters of all texts of a request together."""
+MAX_FLAG_CHARS = 64 << 10
+"""Characters of all flags and include paths together: they have to fit into one command line."""
+GENERATED_FILES = ("main.cpp", "cuda.cu", "sycl.sycl")
+"""What torch's load_inline calls the files that it writes."""
 
 _FILE_NAME = re.compile(r"[A-Za-z0-9_+.\-][A-Za-z0-9_+.\- ]*(/[A-Za-z0-9_+.\-][A-Za-z0-9_+.\- ]*)*")
 
@@ -73,7 +77,7 @@ class ExtensionRequest(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: Literal["load_inline", "load"]
-    name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.\-]{0,119}$")]
+    name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.\-]{0,127}$")]
     """Name of the module: its `PyInit_` and `TORCH_EXTENSION_NAME`. Torch's `_v1`, `_v2` for a name used again with
     other contents is for the caller to append."""
 
@@ -134,9 +138,16 @@ class ExtensionRequest(BaseModel):
         folders = {"/".join(parts[:end]) for parts in (n.split("/") for n in names) for end in range(1, len(parts))}
         if folders & set(names):
             raise ValueError("a name of the request is both a file and a folder")
+        if self.kind == "load_inline":
+            for name in names:
+                if name.split("/")[0] in GENERATED_FILES:
+                    raise ValueError(f"{name!r} has the name of a file that load_inline writes itself")
         if sum(len(text) for text in self._texts()) > MAX_TOTAL_CHARS:
             raise ValueError(f"sources hold more than {MAX_TOTAL_CHARS} characters together")
-        for text in (*self._texts(), *self.extra_cflags, *self.extra_cuda_cflags, *self.extra_ldflags):
+        flags = (*self.extra_cflags, *self.extra_cuda_cflags, *self.extra_ldflags, *self.extra_include_paths)
+        if sum(len(flag) for flag in flags) > MAX_FLAG_CHARS:
+            raise ValueError(f"flags and include paths hold more than {MAX_FLAG_CHARS} characters together")
+        for text in _strings(self.model_dump()):
             # A lone surrogate can't be written to a file, and NUL ends an argument early.
             if "\0" in text or not _encodable(text):
                 raise ValueError("a text of the request holds NUL or is not valid Unicode")
@@ -150,6 +161,19 @@ class ExtensionRequest(BaseModel):
     def canonical(self) -> Mapping[str, Any]:
         """The part of the request that decides what is built, for the cache's key."""
         return self.model_dump(exclude={"verbose", "use_pch", "keep_intermediates"})
+
+
+def _strings(value: object) -> Iterator[str]:
+    """Every text in nested data, keys included."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _strings(key)
+            yield from _strings(inner)
+    elif isinstance(value, Sequence):
+        for inner in value:
+            yield from _strings(inner)
 
 
 def _encodable(text: str) -> bool:

@@ -7,12 +7,16 @@ or a RuntimeError with the compiler's words.
 
 from __future__ import annotations
 
+import ctypes
+import hashlib
 import importlib.util
 import inspect
+import json
 import logging
 import os
 import re
 import sys
+import threading
 from importlib.machinery import ExtensionFileLoader
 from pathlib import Path
 from typing import Any
@@ -57,49 +61,62 @@ def install(channel: Channel) -> None:
 
 
 class _Asker:
-    """Sends requests and loads what comes back."""
+    """Sends requests and loads what comes back, for any number of threads."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
-        self._versions: dict[str, list[str]] = {}
+        self._asking = threading.Lock()
+        # Reentrant: what a library runs when it is loaded may ask for another one.
+        self._loading = threading.RLock()
+        self._versions: dict[str, tuple[int, str]] = {}
         self._modules: dict[tuple[str, str], Any] = {}
 
     def build(self, kind: str, given: dict[str, Any], request: dict[str, Any]) -> Any:
         name = str(given["name"])
         request |= {
             "kind": kind,
-            "name": name,
             "extra_cflags": _strings(given.get("extra_cflags")),
             "extra_cuda_cflags": _strings(given.get("extra_cuda_cflags")),
             "extra_ldflags": _strings(given.get("extra_ldflags")),
             "extra_include_paths": _strings(given.get("extra_include_paths")),
             "with_cuda": given.get("with_cuda"),
             "is_python_module": given.get("is_python_module", True),
-            "verbose": bool(given.get("verbose", False)),
         }
         if arch_list := os.environ.get("TORCH_CUDA_ARCH_LIST"):
             request["cuda_arch_list"] = arch_list
-        self._channel.send({"type": "build", "request": request})
-        answer = self._channel.receive(take_fds=True)
-        descriptors = self._channel.take_descriptors()
+        # The answer to a request is the next message: one thread at a time asks, and waits for its own.
+        with self._asking:
+            request |= {"name": self._versioned(name, request), "verbose": bool(given.get("verbose", False))}
+            self._channel.send({"type": "build", "request": request})
+            answer = self._channel.receive(take_fds=True)
+            descriptors = self._channel.take_descriptors()
         if answer["type"] != "built":
-            raise RuntimeError(f"Error building extension '{name}': {answer.get('message', '')}")
-        return self._load(
-            descriptors[0], answer["module_name"], answer["key"], bool(request["is_python_module"]), given
-        )
+            raise RuntimeError(f"Error building extension '{request['name']}': {answer.get('message', '')}")
+        with self._loading:
+            return self._load(
+                descriptors[0], answer["module_name"], answer["key"], bool(request["is_python_module"]), given
+            )
+
+    def _versioned(self, name: str, request: dict[str, Any]) -> str:
+        """As torch: a name used again with other contents becomes name_v1, name_v2."""
+        content = hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()
+        version, before = self._versions.get(name, (0, content))
+        if content != before:
+            version += 1
+        self._versions[name] = (version, content)
+        return f"{name}_v{version}" if version else name
 
     def _load(self, fd: int, module_name: str, key: str, is_python_module: bool, given: dict[str, Any]) -> Any:
         if (module_name, key) in self._modules:
             os.close(fd)
             return self._modules[module_name, key]
-        # The descriptor stays open: it is the library's only name in here.
+        # The descriptor stays open, also where loading fails: it is the library's only name in here, the loader may
+        # know the library by it from then on, and it must not come to mean another one.
         path = f"/proc/self/fd/{fd}"
         if not is_python_module:
-            import torch
-
             if given.get("is_standalone"):
                 raise RuntimeError("standalone executables can't be built here")
-            torch.ops.load_library(path)
+            _load_operators(path)
             module: Any = path
         else:
             loader = ExtensionFileLoader(module_name, path)
@@ -110,6 +127,19 @@ class _Asker:
             sys.modules.setdefault(module_name, module)
         self._modules[module_name, key] = module
         return module
+
+
+def _load_operators(path: str) -> None:
+    """torch.ops.load_library, which itself would look for the file that the descriptor's link names: there is none."""
+    import torch
+    from torch._ops import dl_open_guard
+
+    with dl_open_guard():
+        try:
+            ctypes.CDLL(path)
+        except OSError as error:
+            raise OSError(f"Could not load this library: {path}: {error}") from error
+    torch.ops.loaded_libraries.add(path)
 
 
 def _bind(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:

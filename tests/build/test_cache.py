@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from harness.build import BuildCache
+from harness.build import cache as cache_module
 from harness.build.cache import FAILURE_TTL_S
 
 KEY = "ab" * 32
@@ -70,6 +71,17 @@ def test_damaged_entries_are_dropped(cache: BuildCache, library: Path, damage: s
     assert cache.lookup(KEY) is None
     assert cache.publish(KEY, library, {"name": "ext"}).library is not None
     assert cache.lookup(KEY) is not None
+
+
+def test_a_library_of_another_size_is_not_even_read(
+    cache: BuildCache, library: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = cache.publish(KEY, library, {"name": "ext"})
+    assert entry.library is not None
+    entry.library.chmod(0o644)
+    os.truncate(entry.library, 1 << 40)
+    monkeypatch.setattr(cache_module, "_digest", lambda _: pytest.fail("it was read"))
+    assert cache.lookup(KEY) is None
 
 
 def test_the_least_recently_used_go_first(cache: BuildCache, library: Path) -> None:

@@ -9,6 +9,18 @@ import pytest
 from harness.build.flags import FlagNotAllowed, Roots, host_flags, include_path, link_flags, nvcc_flags
 
 
+@pytest.mark.parametrize("flag", ["-Xcompiler=\\'", "-Xcompiler \\'", '--compiler-options=-O3,\\"', "-Xcompiler=\\\\"])
+def test_quotes_inside_what_is_passed_on_have_to_close(flag: str, roots: Roots) -> None:
+    with pytest.raises(FlagNotAllowed, match="quotes do not close"):
+        nvcc_flags((flag,), "extra_cuda_cflags", roots)
+
+
+def test_links_that_go_in_circles_lead_nowhere(roots: Roots, tmp_path: Path) -> None:
+    (tmp_path / "cuda" / "circle").symlink_to("circle")
+    with pytest.raises(FlagNotAllowed, match="outside the toolkit"):
+        include_path(str(tmp_path / "cuda" / "circle" / "x"), "extra_include_paths", roots)
+
+
 @pytest.fixture
 def roots(tmp_path: Path) -> Roots:
     for name in ("cuda/include", "cuda/lib64", "home"):

@@ -43,6 +43,13 @@ def test_strings_and_lists_are_taken_as_torch_takes_them() -> None:
         {"surprise": 1},
         {"cpp_sources": ["x\0y"]},
         {"cpp_sources": ["\ud800"]},
+        *({key: ["a\0b"]} for key in ("extra_cflags", "extra_cuda_cflags", "extra_ldflags", "extra_include_paths")),
+        {"functions": {"a\0b": "f"}},
+        {"functions": {"f": "a\0b"}},
+        {"name": "a\0b"},
+        {"cuda_arch_list": "9.0\0"},
+        {"headers": [{"name": "a\0.h", "text": ""}]},
+        {"headers": [{"name": "a.h", "text": "\0"}]},
         {"cpp_sources": ["x"] * 65},
         {"functions": {"f" * 600: "f"}},
         {"extra_cflags": ["-O3"] * 300},
@@ -53,6 +60,7 @@ def test_strings_and_lists_are_taken_as_torch_takes_them() -> None:
         {"headers": [{"name": "-I.h", "text": ""}]},
         {"headers": [{"name": "a.h", "text": ""}, {"name": "a.h", "text": ""}]},
         {"headers": [{"name": "a", "text": ""}, {"name": "a/b.h", "text": ""}]},
+        *({"headers": [{"name": name, "text": ""}]} for name in ("main.cpp", "main.cpp/x", "cuda.cu", "sycl.sycl/a/b")),
     ],
 )
 def test_what_is_no_request_is_refused(change: dict[str, object]) -> None:
@@ -65,6 +73,18 @@ def test_load_needs_sources_and_takes_no_inline_ones() -> None:
         ExtensionRequest.model_validate({"kind": "load", "name": "ext"})
     with pytest.raises(ValidationError, match="load takes sources"):
         ExtensionRequest.model_validate({"kind": "load", "name": "ext", "cpp_sources": ["int f();"]})
+
+
+def test_generated_names_are_reserved_only_where_files_are_generated() -> None:
+    ExtensionRequest.model_validate(SMALL | {"headers": [{"name": "inc/main.cpp", "text": ""}]})
+    ExtensionRequest.model_validate({"kind": "load", "name": "ext", "sources": [{"name": "main.cpp", "text": ""}]})
+
+
+@pytest.mark.parametrize("key", ["extra_cflags", "extra_cuda_cflags", "extra_ldflags", "extra_include_paths"])
+def test_flags_are_limited_together(key: str) -> None:
+    ExtensionRequest.model_validate(SMALL | {key: ["x" * 8000] * 8})
+    with pytest.raises(ValidationError, match="characters together"):
+        ExtensionRequest.model_validate(SMALL | {"extra_cflags": ["x" * 8000]} | {key: ["x" * 8000] * 9})
 
 
 def test_texts_are_limited_together(monkeypatch: pytest.MonkeyPatch) -> None:

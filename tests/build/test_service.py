@@ -15,6 +15,8 @@ from build_samples import tiny
 
 from harness import sandbox
 from harness.build import BuildCache, BuildLimits, BuildOutcome, BuildService, ExtensionRequest
+from harness.build.headers import HeaderStore
+from harness.build.objects import Compiler
 from harness.build.plan import make_plan
 from harness.build.runner import plain_file
 from harness.build.service import build_key
@@ -205,6 +207,18 @@ def test_linker_scripts_and_foreign_objects_have_no_way_in(service: BuildService
         outcome = build(service, tiny(extra_ldflags=[flag]))
         assert outcome.failure is not None
         assert outcome.failure.code == "build.flag_not_allowed"
+
+
+def test_only_real_names_of_kernels_become_arguments(
+    service: BuildService, toolchain: Toolchain, tmp_path: Path
+) -> None:
+    (tmp_path / "src").mkdir()
+    headers = HeaderStore(service.cache, toolchain, service.sandbox, service.limits, service.slots)
+    compiler = Compiler(
+        service.sandbox, toolchain, service.limits, service.slots, headers, tmp_path, lambda _: None, use_lean=False
+    )
+    names = ["@/etc/passwd", "--help", "_Z1k\0", "_Z" + "9" * 200_000, "plain", "_Z3addPf"]
+    assert compiler.demangled(names) == {"_Z3addPf": "add"}
 
 
 def _ask(root: str) -> bool:
