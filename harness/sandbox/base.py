@@ -34,15 +34,15 @@ class Limits:
     wall_s: float | None = None
     """Seconds from start to the end of the whole process tree."""
     memory_bytes: int | None = None
-    """Resident memory of the process tree together, shared memory of its own counted once."""
+    """Memory of the process tree together, files in memory included, what is shared within the tree counted once."""
     output_bytes: int = 16 << 20
     """Bytes of stdout and stderr together; past it the command is killed."""
     disk_bytes: int | None = 4 << 30
-    """Bytes that the private scratch folder may hold."""
+    """Bytes that the private scratch folder may hold, files without a name included; an entry counts at least 4 KiB."""
     processes: int | None = 512
     """Processes and threads of the tree together."""
     file_bytes: int | None = None
-    """Bytes of one file (RLIMIT_FSIZE)."""
+    """Bytes of one file (RLIMIT_FSIZE); as much as `disk_bytes` when None."""
     open_files: int | None = 4096
     """Open descriptors of one process (RLIMIT_NOFILE)."""
 
@@ -106,7 +106,10 @@ class Sandboxed(abc.ABC):
 
     @abc.abstractmethod
     def kill(self) -> Exit:
-        """End the command and everything that it started, at once, and wait until it is gone."""
+        """End the command and everything that it started, at once, and wait until it is gone.
+
+        Raises SandboxError when that takes longer than a minute.
+        """
 
     @abc.abstractmethod
     def output(self) -> str:

@@ -1,8 +1,8 @@
 """Bubblewrap: the command gets namespaces of its own and sees only what it is given.
 
 New user, PID, network, IPC, mount, UTS and cgroup namespaces; an empty root in which only the named files and folders
-appear, read-only unless asked otherwise; private /tmp, /dev/shm and home. When the first process in the PID namespace
-ends, the kernel ends all others.
+appear, read-only unless asked otherwise; private /tmp, /dev/shm and home, and nothing else to write to. When the first
+process in the PID namespace ends, the kernel ends all others.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import importlib.util
 import os
 import shutil
 import subprocess
-import tempfile
 from pathlib import Path
 
 from harness.sandbox.base import Command, Limits, Sandbox, Sandboxed, SandboxError
 from harness.sandbox.process import SupervisedProcess
+from harness.sandbox.scratch import Scratch
 
 SCRATCH = "/scratch"
 """Where the private writable folder appears inside."""
@@ -36,28 +36,28 @@ class BubblewrapSandbox(Sandbox):
         bwrap = find_bwrap()
         if bwrap is None:
             raise SandboxError(_probe() or "bwrap is not there")
-        clean_up = contextlib.ExitStack()
+        mounts = _mounts(command)
         # A folder outside rather than a tmpfs inside: what a submission writes shall cost disk, whose use can be
         # measured and limited, not memory, whose use could not be told from the machine's own.
-        scratch = Path(tempfile.mkdtemp(prefix="harness-"))
-        clean_up.callback(shutil.rmtree, scratch, ignore_errors=True)
+        scratch = Scratch()
         for name in ("tmp", "home"):
-            (scratch / name).mkdir()
+            (scratch.data / name).mkdir()
         env = {"HOME": f"{SCRATCH}/home", "TMPDIR": "/tmp", **command.env}
         argv = (
             bwrap,
             *("--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"),
             *("--unshare-cgroup-try", "--disable-userns", "--cap-drop", "ALL", "--hostname", "sandbox"),
             *("--uid", "65534", "--gid", "65534", "--die-with-parent", "--new-session"),
-            *("--proc", "/proc", "--dev", "/dev", "--bind", str(scratch), SCRATCH, "--bind", f"{scratch}/tmp", "/tmp"),
+            *("--proc", "/proc", "--dev", "/dev", *_shared_memory(limits)),
+            *("--bind", str(scratch.data), SCRATCH, "--bind", f"{scratch.data}/tmp", "/tmp"),
             *_device_binds(command),
-            *_mounts(command),
+            *mounts,
+            # The root and /dev are file systems in memory, which nobody would count.
+            *("--remount-ro", "/dev", "--remount-ro", "/"),
             *("--chdir", str(command.cwd or SCRATCH)),
             *("--", *command.argv),
         )
-        return SupervisedProcess(
-            argv, env, limits, cwd="/", pass_fds=command.pass_fds, scratch=scratch, on_end=clean_up
-        )
+        return SupervisedProcess(argv, env, limits, cwd="/", pass_fds=command.pass_fds, scratch=scratch)
 
 
 def find_bwrap() -> str | None:
@@ -91,6 +91,12 @@ def _probe() -> str | None:
     if done.returncode:
         return f"{bwrap} can't make its namespaces here: {done.stderr.strip() or f'exit code {done.returncode}'}"
     return None
+
+
+def _shared_memory(limits: Limits) -> tuple[str, ...]:
+    # Counted as memory by the watcher; the size is what can be there before it looks.
+    size = () if limits.memory_bytes is None else ("--size", str(max(limits.memory_bytes, 1 << 20)))
+    return (*size, "--perms", "1777", "--tmpfs", "/dev/shm")
 
 
 def _device_binds(command: Command) -> list[str]:

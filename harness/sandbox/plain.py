@@ -6,13 +6,9 @@ from the network, or from the grader's memory. For one's own submissions on a ma
 
 from __future__ import annotations
 
-import contextlib
-import shutil
-import tempfile
-from pathlib import Path
-
 from harness.sandbox.base import Command, Limits, Sandbox, Sandboxed
 from harness.sandbox.process import SupervisedProcess
+from harness.sandbox.scratch import Scratch
 
 
 class PlainSandbox(Sandbox):
@@ -25,21 +21,11 @@ class PlainSandbox(Sandbox):
         return None
 
     def start(self, command: Command, limits: Limits) -> Sandboxed:
-        clean_up = contextlib.ExitStack()
-        scratch = Path(tempfile.mkdtemp(prefix="harness-"))
-        clean_up.callback(shutil.rmtree, scratch, ignore_errors=True)
-        env = {"HOME": str(scratch), "TMPDIR": str(scratch), **command.env}
         # Mounts are names for what is visible anyway, unless a target lies elsewhere.
         moved = [mount for mount in command.mounts if mount.target not in (None, mount.source)]
         if moved:
-            clean_up.close()
             raise ValueError(f"without a sandbox {moved[0].source} can't appear at {moved[0].target}")
-        return SupervisedProcess(
-            command.argv,
-            env,
-            limits,
-            cwd=str(command.cwd or scratch),
-            pass_fds=command.pass_fds,
-            scratch=scratch,
-            on_end=clean_up,
-        )
+        scratch = Scratch()
+        env = {"HOME": str(scratch.data), "TMPDIR": str(scratch.data), **command.env}
+        cwd = str(command.cwd or scratch.data)
+        return SupervisedProcess(command.argv, env, limits, cwd=cwd, pass_fds=command.pass_fds, scratch=scratch)

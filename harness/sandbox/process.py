@@ -3,7 +3,8 @@
 SupervisedProcess
   |- supervisor.py       starts the command, ends all it started
   |- output reader       a thread: keeps the head and the tail of what is printed
-  `- watcher             a thread: wall clock, memory, output, scratch folder, process count
+  |- clock               a thread: wall clock
+  `- watcher             a thread: memory, scratch folder, process count
 """
 
 from __future__ import annotations
@@ -21,11 +22,17 @@ from collections import deque
 from pathlib import Path
 
 from harness.sandbox.base import Exit, Limit, Limits, Sandboxed, SandboxError
+from harness.sandbox.folders import folder_use
+from harness.sandbox.scratch import Scratch
+from harness.sandbox.usage import Seen, exact_memory, look
 
 _SUPERVISOR = Path(__file__).with_name("supervisor.py")
 _KEEP_HEAD = 64 << 10
 _KEEP_TAIL = 64 << 10
 _WATCH_EVERY_S = 0.05
+_DISK_EVERY_S = 0.5
+_KILL_WITHIN_S = 60.0
+"""How long ending a command may take: killing is quick, removing what it has written need not be."""
 
 
 class _Output:
@@ -59,7 +66,7 @@ class _Output:
 
 
 class SupervisedProcess(Sandboxed):
-    """A command under supervisor.py. `scratch` is a folder outside whose size counts as the command's disk use."""
+    """A command under supervisor.py. What is in `scratch` counts as its disk use; the folder goes when it ends."""
 
     def __init__(
         self,
@@ -69,15 +76,16 @@ class SupervisedProcess(Sandboxed):
         *,
         cwd: str | None,
         pass_fds: tuple[int, ...],
-        scratch: Path | None,
-        on_end: contextlib.ExitStack | None = None,
+        scratch: Scratch,
     ) -> None:
         self._limits = limits
         self._scratch = scratch
-        self._on_end = on_end or contextlib.ExitStack()
+        self._disk_device = scratch.data.stat().st_dev
         self._started = time.monotonic()
         self._output = _Output()
         self._exit: Exit | None = None
+        self._gone = threading.Event()
+        """No process is left; the scratch folder may be."""
         self._ended = threading.Event()
         self._broken: tuple[Limit, float, float] | None = None
         ours, theirs = socket.socketpair()
@@ -88,12 +96,14 @@ class SupervisedProcess(Sandboxed):
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
-                pass_fds=(theirs.fileno(), *pass_fds),
+                # The lock stays with the supervisor: nobody sweeps the folder while it still ends what writes there.
+                pass_fds=(theirs.fileno(), scratch.lock, *pass_fds),
                 start_new_session=True,
                 env={},
             )
         except OSError as error:
-            self._on_end.close()
+            ours.close()
+            self._remove_scratch()
             raise SandboxError(f"could not start the supervisor of a sandboxed process: {error}") from error
         finally:
             theirs.close()
@@ -111,6 +121,7 @@ class SupervisedProcess(Sandboxed):
         self._reader = threading.Thread(target=self._read_output, name="sandbox-output", daemon=True)
         self._reader.start()
         threading.Thread(target=self._await_end, name="sandbox-end", daemon=True).start()
+        threading.Thread(target=self._watch_clock, name="sandbox-clock", daemon=True).start()
         threading.Thread(target=self._watch, name="sandbox-watch", daemon=True).start()
 
     @property
@@ -130,7 +141,13 @@ class SupervisedProcess(Sandboxed):
         # Closing our end is the order to end everything: the same as when the grader itself dies.
         with contextlib.suppress(OSError):
             self._control.shutdown(socket.SHUT_WR)
-        return self.wait()
+        try:
+            return self.wait(_KILL_WITHIN_S)
+        except TimeoutError:
+            raise SandboxError(
+                f"the command of process {self._child} could not be ended within {_KILL_WITHIN_S:g} s: "
+                "a process may hang in a driver, or its scratch folder can't be removed"
+            ) from None
 
     def output(self) -> str:
         return self._output.text()
@@ -140,7 +157,12 @@ class SupervisedProcess(Sandboxed):
         self._process.wait()
         if self._process.stdout:
             self._process.stdout.close()
-        self._on_end.close()
+        self._remove_scratch()
+
+    def _remove_scratch(self) -> None:
+        # What can't be removed now is no reason to fail a grading: it is tried again at the start of a later one.
+        with contextlib.suppress(Exception):
+            self._scratch.remove()
 
     def _read_output(self) -> None:
         assert self._process.stdout is not None
@@ -151,23 +173,34 @@ class SupervisedProcess(Sandboxed):
                 self._break(Limit.OUTPUT, self._limits.output_bytes, self._output.total)
 
     def _await_end(self) -> None:
+        code, sig = None, None
+        try:
+            code, sig = self._collect()
+        finally:
+            # Whatever goes wrong here, nobody may wait for ever.
+            self._gone.set()
+            try:
+                self._remove_scratch()
+            finally:
+                limit, value, used = self._broken or (None, None, None)
+                if code is None and sig is None:
+                    sig = signal.SIGKILL
+                self._exit = Exit(code=code, signal=sig, limit=limit, limit_value=value, used=used)
+                self._ended.set()
+
+    def _collect(self) -> tuple[int | None, int | None]:
+        """Wait for the end; returns exit code and signal."""
         try:
             answer = json.loads(self._answers.readline() or b"{}")
         except (OSError, ValueError):
             answer = {}
         self._process.wait()
         self._reader.join(timeout=2)  # what was printed last is still in the pipe
-        limit, value, used = self._broken or (None, None, None)
-        code, sig = answer.get("code"), answer.get("signal")
-        if code is None and sig is None:
-            sig = signal.SIGKILL
         self._answers.close()
         self._control.close()
         if self._process.stdout and not self._reader.is_alive():
             self._process.stdout.close()
-        self._on_end.close()
-        self._exit = Exit(code=code, signal=sig, limit=limit, limit_value=value, used=used)
-        self._ended.set()
+        return answer.get("code"), answer.get("signal")
 
     def _break(self, limit: Limit, value: float, used: float) -> None:
         if self._broken is None:
@@ -175,23 +208,47 @@ class SupervisedProcess(Sandboxed):
         with contextlib.suppress(OSError):
             self._control.shutdown(socket.SHUT_WR)
 
+    def _watch_clock(self) -> None:
+        limit = self._limits.wall_s
+        if limit is not None and not self._gone.wait(self._started + limit - time.monotonic()):
+            self._break(Limit.WALL_TIME, limit, time.monotonic() - self._started)
+
     def _watch(self) -> None:
-        limits, rounds = self._limits, 0
-        while not self._ended.wait(_WATCH_EVERY_S):
-            rounds += 1
-            elapsed = time.monotonic() - self._started
-            if limits.wall_s is not None and elapsed > limits.wall_s:
-                self._break(Limit.WALL_TIME, limits.wall_s, elapsed)
-            if limits.memory_bytes is not None or limits.processes is not None:
-                memory, tasks = tree_use(self._process.pid)
-                if limits.memory_bytes is not None and memory > limits.memory_bytes:
-                    self._break(Limit.MEMORY, limits.memory_bytes, memory)
-                if limits.processes is not None and tasks > limits.processes:
-                    self._break(Limit.PROCESSES, limits.processes, tasks)
-            if limits.disk_bytes is not None and self._scratch is not None and rounds % 10 == 0:
-                used = folder_size(self._scratch)
-                if used > limits.disk_bytes:
+        try:
+            self._measure()
+        except Exception as error:  # noqa: BLE001 - a command that can't be measured has no limits: it has to end
+            if self._gone.is_set():
+                return
+            said = f"\n[ended by the sandbox, which could not measure it: {type(error).__name__}: {error}]\n"
+            self._output.feed(said.encode(errors="replace"))
+            with contextlib.suppress(OSError):
+                self._control.shutdown(socket.SHUT_WR)
+
+    def _measure(self) -> None:
+        limits = self._limits
+        memory_at = disk_at = 0.0
+        in_folder = 0
+        while not self._gone.wait(_WATCH_EVERY_S):
+            seen = look(self._process.pid, self._disk_device)
+            if limits.processes is not None and seen.tasks > limits.processes:
+                self._break(Limit.PROCESSES, limits.processes, seen.tasks)
+            if limits.memory_bytes is not None and seen.memory > limits.memory_bytes:
+                memory_at = self._measure_memory(seen, limits.memory_bytes, memory_at)
+            if limits.disk_bytes is not None:
+                if (began := time.monotonic()) >= disk_at:
+                    in_folder = folder_use(self._scratch.data, at_most=limits.disk_bytes)
+                    # A folder that takes long to measure is measured less often: the grader has other things to do.
+                    disk_at = time.monotonic() + max(_DISK_EVERY_S, 2 * (time.monotonic() - began))
+                if (used := in_folder + seen.deleted_bytes) > limits.disk_bytes:
                     self._break(Limit.DISK, limits.disk_bytes, used)
+
+    def _measure_memory(self, seen: Seen, limit: int, not_before: float) -> float:
+        """Measure exactly, unless it was just done and is costly; returns when to do it next."""
+        if (began := time.monotonic()) < not_before:
+            return not_before
+        if (used := exact_memory(seen)) > limit:
+            self._break(Limit.MEMORY, limit, used)
+        return time.monotonic() + 2 * (time.monotonic() - began)
 
 
 def _rlimits(limits: Limits) -> dict[str, int]:
@@ -199,45 +256,7 @@ def _rlimits(limits: Limits) -> dict[str, int]:
     chosen: dict[str, int | None] = {
         "RLIMIT_CORE": 0,
         "RLIMIT_NOFILE": limits.open_files,
-        "RLIMIT_FSIZE": limits.file_bytes,
+        # Also what one look at the folder and the next can differ by, for each file.
+        "RLIMIT_FSIZE": limits.disk_bytes if limits.file_bytes is None else limits.file_bytes,
     }
     return {name: value for name, value in chosen.items() if value is not None}
-
-
-def tree_use(root: int) -> tuple[int, int]:
-    """Resident bytes and the number of tasks (threads) of everything below `root`, itself not counted.
-
-    Anonymous memory is added up; shared memory is taken from the process that holds most of it, since a mapping that
-    is shared within the tree would otherwise count once for each process.
-    """
-    import psutil
-
-    anonymous, shared, tasks = 0, 0, 0
-    try:
-        below = psutil.Process(root).children(recursive=True)
-    except psutil.Error:
-        return 0, 0
-    for process in below:
-        try:
-            with open(f"/proc/{process.pid}/status") as status:
-                fields = dict(line.split(":", 1) for line in status)
-        except (OSError, ValueError):
-            continue
-        anonymous += _kilobytes(fields.get("RssAnon"))
-        shared = max(shared, _kilobytes(fields.get("RssShmem")))
-        tasks += int(fields.get("Threads", "1"))
-    return anonymous + shared, tasks
-
-
-def _kilobytes(field: str | None) -> int:
-    return int(field.split()[0]) << 10 if field else 0
-
-
-def folder_size(folder: Path) -> int:
-    """Bytes that the files below `folder` take on disk."""
-    total = 0
-    for path, _, names in os.walk(folder, onerror=lambda _: None):
-        for name in names:
-            with contextlib.suppress(OSError):
-                total += os.lstat(os.path.join(path, name)).st_blocks * 512
-    return total
