@@ -97,7 +97,7 @@ MEMFD = "fd = os.memfd_create('m')\n" + FILL.format("fd")
     [
         MEMFD + "first = fd\n" + MEMFD,
         "maps = [mmap.mmap(-1, 80 << 20) for _ in range(2)]\nif os.fork() == 0: maps = maps[:1]\n"
-        "else: maps = maps[1:]\nmaps[0].write(b'x' * (80 << 20)); maps",
+        "else: maps = maps[1:]\nfor i in range(80): maps[0].write(b'x' * (1 << 20))",
     ],
     ids=["memfd", "two_shared_mappings"],
 )
