@@ -70,7 +70,8 @@ def main(fd: int) -> None:
             os.write(2, b"the connection to the grader is gone: was a descriptor closed that was not yours?\n")
             os._exit(1)
         except WireError as error:
-            channel.send(Failure("output", f"what came back is too large to be passed on: {error}").to_json())
+            failure = Failure("output", f"what came back is too large to be passed on: {error}")
+            channel.send({**failure.to_json(), "ticket": order["ticket"]})
 
 
 if __name__ == "__main__":

@@ -81,8 +81,10 @@ class Runner:
         folder = Path(tempfile.mkdtemp(prefix="submission-"))
         path = self.path = folder / order["filename"]
         path.write_text(order["source"], encoding="utf-8")
-        # Not by its bare name: a submission called random.py must not stand where the library is looked for.
-        name = f"submission_{path.stem}"
+        name = path.stem if path.stem.isidentifier() else "submission"
+        if name in sys.modules or importlib.util.find_spec(name) is not None:
+            # A submission called random.py must not stand where the library is looked for.
+            name = f"submission_{name}"
         spec = importlib.util.spec_from_file_location(name, path)
         assert spec is not None
         assert spec.loader is not None
