@@ -70,8 +70,8 @@ def main(fd: int) -> None:
             os.write(2, b"the connection to the grader is gone: was a descriptor closed that was not yours?\n")
             os._exit(1)
         except WireError as error:
-            failure = Failure("output", f"what came back is too large to be passed on: {error}")
-            channel.send({**failure.to_json(), "ticket": order["ticket"]})
+            too_large = Failure("output", f"what came back is too large to be passed on: {error}")
+            channel.send({**too_large.to_json(), "ticket": order["ticket"]})
 
 
 if __name__ == "__main__":
