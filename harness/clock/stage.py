@@ -216,7 +216,8 @@ class TimeStage:
             speedup_ci95=speedup_ci95,
             comparison=compare_speed(speedup_ci95),
             shortfall=plan.shortfall(),
-            steadiness=self._watch.summary(),
+            # Of a CPU little can be read, and none of it decides anything.
+            steadiness=self._watch.summary() if self._device.type == "cuda" else None,
             outside=OutsideClock(
                 outside_us=confirmed.outside_us,
                 inside_us=confirmed.inside_us,
