@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from harness.cli.errors import guarded
+from harness.cli.streams import WrongUse
+
 if TYPE_CHECKING:
     from harness.build.cache import BuildCache
 
@@ -47,7 +50,8 @@ def _cache() -> BuildCache:
 
 
 @app.command("list")
-def list_() -> None:
+@guarded
+def list_() -> int:
     """List the builds in the cache, the one used last first."""
     cache = _cache()
     items = cache.items()
@@ -56,26 +60,33 @@ def list_() -> None:
         typer.echo(f"{item.key[:12]}  {state:<6}  {readable_size(item.bytes):>7}  {_ago(item.used):<12}  {item.name}")
     total, headers = sum(item.bytes for item in items), cache.header_bytes()
     typer.echo(f"{len(items)} builds, {readable_size(total)}; headers {readable_size(headers)}", err=True)
+    return 0
 
 
 @app.command()
+@guarded
 def prune(
-    max_size: Annotated[str, typer.Option(help="What may stay, such as 2G; 0 empties the cache.")] = "0",
-) -> None:
+    max_size: Annotated[str | None, typer.Option(metavar="SIZE", help="What may stay, such as 2G.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Empty the cache.")] = False,
+) -> int:
     """Remove the builds used longest ago until the rest fits. Builds used in the last minutes stay, unless all go."""
+    if (max_size is None) is not everything:
+        raise WrongUse("say what may stay: --max-size SIZE, such as 2G, or --all to empty the cache.")
     try:
-        limit = parse_size(max_size)
+        limit = 0 if max_size is None else parse_size(max_size)
     except ValueError as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(2) from None
+        raise WrongUse(f"--max-size {error}.") from None
     cache = _cache()
     gone = cache.prune(limit, spared_s=0.0) if limit == 0 else cache.prune(limit)
     headers = cache.drop_headers() if limit == 0 else 0
     freed = sum(item.bytes for item in gone) + headers
     typer.echo(f"removed {len(gone)} builds, {readable_size(freed)}")
+    return 0
 
 
 @app.command()
-def path() -> None:
+@guarded
+def path() -> int:
     """Print the folder of the cache."""
     typer.echo(str(_cache().root))
+    return 0

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from harness.cli.arguments import check_arguments
 from harness.cli.errors import guarded
 from harness.cli.progress import progress
 from harness.cli.signals import say
@@ -27,12 +28,23 @@ Json = Annotated[
     str | None,
     typer.Option("--json", metavar="PATH|-", help="Write the report there; with - stdout holds it and nothing else."),
 ]
+
+
+def _seed(text: str) -> int:
+    """A parser, and not bounds: those would fill the help with 39 digits."""
+    if not re.fullmatch(r"[0-9]{1,39}", text) or int(text) >= 2**128:
+        raise typer.BadParameter("a seed is a whole number of at most 128 bits, as a report names it")
+    return int(text)
+
+
 Seed = Annotated[
-    int | None,
-    typer.Option(metavar="N", min=0, max=2**128 - 1, help="Repeat a grading: the seed that its report names."),
+    int | None, typer.Option(metavar="N", parser=_seed, help="Repeat a grading: the seed that its report names.")
 ]
 Sandbox = Annotated[
-    str | None, typer.Option(metavar="NAME", help="How the submission is confined; default: the best there is.")
+    str | None,
+    typer.Option(
+        metavar="bubblewrap|none", help="How the submission is confined; default: the first that can be used."
+    ),
 ]
 NoWait = Annotated[
     bool, typer.Option("--no-wait", help="Leave, with exit code 2, when another grading has the device.")
@@ -114,15 +126,26 @@ def compile_(
     submission: Submission,
     arch: Annotated[
         str | None,
-        typer.Option(metavar="X.Y", help="Compute capability; default: this machine's GPU, or 9.0 without one."),
+        typer.Option(
+            metavar="X.Y",
+            help="Compute capability, such as 9.0 or 9.0a; default: this machine's GPU, or 9.0 without one.",
+        ),
     ] = None,
     json: Json = None,
     sandbox: Sandbox = None,
 ) -> int:
     """Only build what a submission compiles; needs no GPU."""
     if arch is not None and not re.fullmatch(r"\d{1,2}\.\d[af]?", arch):
-        raise WrongUse(f"--arch {arch} is no compute capability: write it as 9.0 (H100, H200) or 8.0 (A100).")
+        raise WrongUse(f"--arch {arch} is no compute capability: {_how_to_write(arch)}.")
     return _grade(problem, submission, json, mode="compile", sandbox=sandbox, arch=arch or _own_arch())
+
+
+def _how_to_write(arch: str) -> str:
+    """What was meant by sm_90a or 90, where that can be told."""
+    match = re.fullmatch(r"(?:sm_?|compute_)?(\d{1,2})\.?(\d[af]?)", arch)
+    if match is not None:
+        return f"write it with a point, as {match[1]}.{match[2]}"
+    return "write it as 9.0 or 9.0a (H100, H200) or 8.0 (A100)"
 
 
 def _own_arch() -> str:
@@ -137,6 +160,7 @@ def _asked(**options: Any) -> dict[str, Any]:
 
 
 def _grade(problem: str, submission: str, json: str | None, plot: str | None = None, **options: Any) -> int:
+    check_arguments(problem, submission)
     check_json_target(json)
     if plot is not None:
         from harness.clock.plot import check_target

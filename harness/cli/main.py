@@ -17,7 +17,8 @@ from harness.version import VERSION
 app = typer.Typer(
     name="harness",
     help="Grade GPU kernels: is a submission right, how fast is it, and how sure is that.",
-    epilog="Exit codes: 0 accepted, 1 graded and not accepted, 2 wrong use, 3 the grader's own failure.",
+    epilog="Exit codes: 0 accepted, 1 graded and not accepted, 2 wrong use, 3 the grader's own failure, "
+    "130 ended by Ctrl-C.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
