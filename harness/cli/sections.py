@@ -24,6 +24,8 @@ MAX_KERNELS = 6
 MAX_WARNINGS = 8
 MAX_EVIDENCE = 10
 
+_FOREIGN = re.compile(r'  File "(?![^"]*/submission-[^"/]*/)|  Binary file "|Extension modules: |Thread 0x')
+"""Lines of the dump that say nothing of the submission; its own file lies in a folder that the worker makes."""
 _UNDERLINE = re.compile(r"\s*[~^][\s~^]*")
 _SEVERITY_STYLES = {"error": "red", "warning": "yellow", "note": "dim"}
 
@@ -59,7 +61,9 @@ def timing(measured: Timing, ascii_only: bool) -> list[Row]:
     method = f"{measured.candidate.method}; ended: {measured.stopped_because}"
     rows.append(row("method", text.one_line(method, 300), "dim"))
     if measured.shortfall:
-        rows.append(row("missing", text.one_line(measured.shortfall, 300), "yellow"))
+        # A reader who asked for nothing must not wonder who did.
+        goals = " The goals are the defaults unless --interval or --budget sets others."
+        rows.append(row("missing", text.one_line(measured.shortfall, 300) + goals, "yellow"))
     if measured.steadiness is not None:
         rows.append(_steadiness(measured.steadiness))
     return rows
@@ -120,7 +124,10 @@ def leaves(report: Report) -> list[Row]:
     trials = f"{correctness.trials} of {correctness.trials_asked} compared, weights {correctness.weights}"
     if correctness.timed_calls_verified:
         trials += f", {correctness.timed_calls_verified} timed calls compared as well"
-    return [*rows, row("trials", trials)]
+    rows.append(row("trials", trials))
+    if report.accepted and correctness.also_checked:
+        rows.append(row("also right", text.one_line(f"at: {', '.join(correctness.also_checked)}", 300)))
+    return rows
 
 
 def _leaf(leaf: LeafReport) -> list[Row]:
@@ -179,12 +186,11 @@ def diagnostics(build: BuildInfo) -> list[Row]:
 
 def build(info: BuildInfo) -> list[Row]:
     """What was compiled, and what its kernels use."""
-    if not info.extensions and not info.kernels:
-        return []
+    built = [extension for extension in info.extensions if extension.recipe != "none"]
     names = ", ".join(
         f"{text.one_line(extension.name, 40)} {text.seconds(extension.seconds)} "
         f"({'from the cache' if extension.cached else extension.recipe})"
-        for extension in info.extensions[:MAX_KERNELS]
+        for extension in built[:MAX_KERNELS]
     )
     rows = [row("build", names)] if names else []
     for kernel in info.kernels[:MAX_KERNELS]:
@@ -215,6 +221,7 @@ def evidence(report: Report) -> list[Row]:
 
 def _values(values: Mapping[str, Any]) -> list[Row]:
     """Short values under their own names, texts of several lines as blocks."""
+    values = {name: value for name, value in values.items() if value is not None and str(value).strip()}
     short = [f"{text.one_line(name, 40)} {_value(value)}" for name, value in values.items() if not _is_block(value)]
     more = [f"{len(short) - MAX_EVIDENCE} more in --json"] if len(short) > MAX_EVIDENCE else []
     rows = [row("evidence", "\n".join([*short[:MAX_EVIDENCE], *more]))] if short else []
@@ -240,7 +247,16 @@ def _value(value: Any) -> str:
 
 def printed(log: str) -> list[Row]:
     """The end of what the submission printed: a claim, and often the best hint."""
+    log = _without_foreign_frames(log)
     return [row("printed", text.folded(log, first=0, last=10), "dim")] if log.strip() else []
+
+
+def _without_foreign_frames(log: str) -> str:
+    """Of Python's dump after a fatal signal, the submission's own lines: the rest is torch's, Python's and ours."""
+    before, fatal, dump = log.partition("Fatal Python error: ")
+    if not fatal:
+        return log
+    return before + fatal + "\n".join(line for line in dump.split("\n") if line.strip() and not _FOREIGN.match(line))
 
 
 def warnings(report: Report) -> list[Row]:

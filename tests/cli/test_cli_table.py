@@ -13,7 +13,16 @@ from rich.console import Console
 
 from harness.build.diagnostics import Diagnostic
 from harness.cli.table import print_report
-from harness.report import BuildInfo, Correctness, ProblemInfo, Report, SubmissionInfo, Verdict, Warning_
+from harness.report import (
+    BuildInfo,
+    Correctness,
+    ExtensionInfo,
+    ProblemInfo,
+    Report,
+    SubmissionInfo,
+    Verdict,
+    Warning_,
+)
 
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 HOSTILE = "\x1b[2J\x1b[1;32m\x1b]0;t\x07[bold green]ACCEPTED[/bold green] :rocket: [/]\r\x08\u202egnp \ud800\n" * 3
@@ -108,6 +117,49 @@ def test_a_runtime_error_shows_the_traceback_and_what_was_printed():
     assert 'File "s6_v2.py", line 61, in forward' in words
     assert "limit_bytes 49152" in words
     assert "printed warming up ACCEPTED [bold]1000x[/bold]" in re.sub(r" +", " ", words)
+
+
+DUMP = """hello
+Fatal Python error: Segmentation fault
+
+Current thread 0x00007f8018c83b80 (most recent call first):
+  File "/usr/lib/python3.11/ctypes/__init__.py", line 519 in string_at
+  File "/tmp/submission-fw04a_4a/mine.py", line 6 in forward
+  File "/work/harness/worker/runner.py", line 207 in call
+
+Extension modules: torch._C, torch._C._fft (total: 2)
+goodbye
+"""
+
+
+def test_of_a_dump_after_a_signal_the_lines_of_the_submission_are_shown():
+    words = unframed(shown(cli_fakes.report(Verdict.RUNTIME_ERROR, "run.signal", "SIGSEGV.", log=DUMP), 120))
+    for kept in ("hello", "Fatal Python error: Segmentation fault", "mine.py", "line 6 in forward", "goodbye"):
+        assert kept in words
+    for dropped in ("string_at", "runner.py", "Extension modules"):
+        assert dropped not in words
+
+
+def test_what_has_no_value_and_what_was_not_built_has_no_row():
+    nothing = ExtensionInfo(name="", key="", cached=False, seconds=0.0, recipe="none")
+    evidence = {"error": "", "traceback": "\n", "signal": None, "phase": "call"}
+    table = shown(
+        cli_fakes.report(
+            Verdict.RUNTIME_ERROR, "run.died", "It died.", evidence, build=BuildInfo(extensions=[nothing]), stages=[]
+        )
+    )
+    assert "phase call" in table
+    assert not re.search("error |traceback|signal|build", table)
+
+
+def test_further_sizes_that_are_right_are_named():
+    good = cli_fakes.accepted()
+    assert good.correctness is not None
+    checked = good.correctness.model_copy(update={"also_checked": ["odd", "tiny"]})
+    assert re.search(r"also right +at: odd, tiny", shown(good.model_copy(update={"correctness": checked})))
+    assert "also right" not in shown(good)
+    bad = cli_fakes.wrong_answer().model_copy(update={"correctness": checked})
+    assert "also right" not in shown(bad)
 
 
 def hostile_report(text: str) -> Report:
