@@ -18,14 +18,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import ValidationError
-
 from harness import sandbox as sandboxes
 from harness.build.cache import BuildCache
-from harness.build.outcome import BuildFailure, BuildLimits, BuildOutcome, FailureCode
-from harness.build.request import ExtensionRequest
+from harness.build.outcome import BuildLimits
 from harness.build.service import BuildService
+from harness.builds import Builds, build_info
 from harness.checking import Checker
+from harness.clock.cold import flush_bytes
 from harness.clock.floor import with_floor
 from harness.clock.peaks import load_or_measure
 from harness.clock.plan import Goal, Side
@@ -39,11 +38,10 @@ from harness.judge import judge
 from harness.locks import DeviceBusy, DeviceLock
 from harness.machine import spare_memory
 from harness.oracle import Oracle
+from harness.parameters import Weights, construct_both
 from harness.problem import Problem, ProblemError, Workload
 from harness.report import (
-    BuildInfo,
     Correctness,
-    ExtensionInfo,
     ProblemInfo,
     Report,
     Stage,
@@ -53,19 +51,11 @@ from harness.report import (
 from harness.sandbox import PlainSandbox, Sandbox
 from harness.seeds import Seeds
 from harness.submission import Submission, SubmissionError
-from harness.transfer import TensorSpec
 from harness.version import VERSION
 from harness.workers import MAIN, Worker, WorkerFailure
 
 Mode = Literal["run", "check", "compile"]
-Weights = Literal["transferred", "seeded", "none"]
 
-_FLUSH_OF_L2 = 4
-"""Written before each timed call, times the size of L2."""
-_FLUSH_MIN, _FLUSH_MAX = 32 << 20, 512 << 20
-_FLUSH_MAX_CPU = 64 << 20
-_BUILDS_MAX = 64
-"""Extensions that one submission may ask for: an import that asks without end has to end."""
 _START_S = 120.0
 _CALLS_BESIDE = 10
 """Calls besides the trials that may each take all of their time before the whole takes too long."""
@@ -165,9 +155,18 @@ class _Grading:
         self.trials = self.verified = 0
         self.also_checked: list[str] = []
         self.log = ""
-        self.builder = BuildService(sandbox, cache=BuildCache(), limits=BuildLimits(step_s=self.limits.build_s))
         self.goal, self.lock_clocks = goal, lock_clocks
         self.lock = DeviceLock(device.uuid or device.kind, self._on_lock_wait, wait=wait)
+        self.builds = Builds(
+            BuildService(sandbox, cache=BuildCache(), limits=BuildLimits(step_s=self.limits.build_s)),
+            evidence.builds,
+            device=device.kind,
+            arch=arch,
+            cuda_on_cpu=evidence.mode == "compile",
+            limit_s=self.limits.build_s,
+            aside=self.lock.paused,
+            say=lambda what: self._progress(self._stage_name, what),
+        )
         self._stage_name = "load"
 
     def run(self) -> Report:
@@ -258,20 +257,13 @@ class _Grading:
             self.evidence.workload, self.evidence.early = None, graded
 
     def _construct(self, candidate: Worker, oracle: Oracle, model: str) -> None:
-        """Both models from one seed, then the reference's parameters for the candidate, then the secret seeds."""
-        seed = self.seeds.parameters()
-        arguments = oracle.init_inputs(seed)
-        oracle.construct(arguments, seed)
-        theirs = candidate.construct(arguments, seed, self.limits.construct_s, model=model)
-        ours = oracle.state_specs()
-        if not ours:
-            self.weights = "none"
-        elif _same_form(theirs, ours):
-            candidate.load_state(oracle.state(), self.limits.construct_s, model=model)
-            self.weights = "transferred"
-        elif model == MAIN:
-            self.weights = "seeded"
-            self.evidence.warnings.append(_weights_warning(theirs, ours))
+        weights, warning = construct_both(
+            candidate, oracle, seed=self.seeds.parameters(), limit_s=self.limits.construct_s, model=model
+        )
+        if model == MAIN:
+            self.weights = weights
+            self.evidence.warnings += [warning] if warning is not None else []
+        # Only now is there anything to keep from the submission.
         self.seeds.draw()
 
     def _open_reference(self, reference: Worker) -> None:
@@ -323,46 +315,11 @@ class _Grading:
             self.sandbox,
             self.device,
             memory_bytes=int(spare if limit is None else min(spare, limit * 1e9)),
-            flush_bytes=_flush_bytes(self.device),
+            flush_bytes=flush_bytes(self.device),
             patience_s=_START_S + limits.import_s + 4 * limits.construct_s + calls * limits.call_s + limits.time_s,
-            on_build=self._build,
+            on_build=self.builds.answer,
         )
         return stack.enter_context(worker)
-
-    def _build(self, claim: dict[str, Any]) -> BuildOutcome:
-        """Answer a build request of the submission's. The device is lent to others meanwhile."""
-        try:
-            request = ExtensionRequest.model_validate(claim)
-        except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            text = f"The extension can't be built: {'.'.join(map(str, first['loc'])) or 'request'}: {first['msg']}."
-            outcome = _refuse("build.bad_request", text)
-        else:
-            spent = sum(build.seconds for build in self.evidence.builds)
-            if len(self.evidence.builds) >= _BUILDS_MAX:
-                outcome = _refuse(
-                    "build.too_many",
-                    f"A submission may have {_BUILDS_MAX} extensions built; put more into each of them.",
-                )
-            elif spent > self.limits.build_s:
-                outcome = _refuse(
-                    "build.time_limit",
-                    f"Building took {spent:.0f} s in all, {self.limits.build_s:g} s are allowed; build "
-                    "less, or with less deeply nested templates.",
-                )
-            elif self.device.kind == "cpu" and self.evidence.mode != "compile" and _wants_cuda(request):
-                outcome = _refuse(
-                    "build.needs_cuda",
-                    f"the extension {request.name!r} has CUDA sources",
-                )
-            else:
-                self._progress(self._stage_name, f"compiling {request.name}")
-                with self.lock.paused():
-                    outcome = self.builder.build(
-                        request, arch=(self.arch,) if self.arch else (), device=self.device.kind
-                    )
-        self.evidence.builds.append(outcome)
-        return outcome
 
     def _keep_log(self, worker: Worker) -> None:
         worker.close()
@@ -418,7 +375,7 @@ class _Grading:
             ),
             submission=self.info,
             device=self.device.info,
-            build=_build_info(evidence.builds),
+            build=build_info(evidence.builds),
             correctness=self._correctness(),
             timing=evidence.timing,
             stages=self.stages,
@@ -474,73 +431,8 @@ def _file_name(submission: Submission) -> str:
     return f"{stem}.py" if stem.isidentifier() else "submission.py"
 
 
-def _flush_bytes(device: Device) -> int:
-    wanted = _FLUSH_OF_L2 * (device.info.l2_bytes or 0)
-    return max(_FLUSH_MIN, min(wanted, _FLUSH_MAX if device.kind == "cuda" else _FLUSH_MAX_CPU))
-
-
-def _same_form(theirs: dict[str, TensorSpec], ours: dict[str, TensorSpec]) -> bool:
-    def form(specs: dict[str, TensorSpec]) -> dict[str, tuple[str, tuple[int, ...]]]:
-        return {key: (spec.dtype, spec.shape) for key, spec in specs.items()}
-
-    return form(theirs) == form(ours)
-
-
-def _weights_warning(theirs: dict[str, TensorSpec], ours: dict[str, TensorSpec]) -> Warning_:
-    missing, extra = sorted(ours.keys() - theirs.keys()), sorted(theirs.keys() - ours.keys())
-    differing = sorted(key for key in ours.keys() & theirs.keys() if ours[key].shape != theirs[key].shape)
-    return Warning_(
-        code="weights.seeded",
-        message="ModelNew's parameters have other names or shapes than the reference's, so they were not copied over: "
-        "both models were constructed from the same seed. They are equal only if ModelNew draws its parameters as the "
-        "reference does.",
-        evidence={"missing": missing[:20], "extra": extra[:20], "other_shape": differing[:20]},
-    )
-
-
 def _not_timed_warning(workload: Workload) -> Warning_:
     return Warning_(
         code="time.not_timed",
         message=f"Nothing was timed: the workload {workload.name!r} is there for checking only (timed = false).",
-    )
-
-
-def _wants_cuda(request: ExtensionRequest) -> bool:
-    if request.with_cuda is not None:
-        return request.with_cuda
-    return bool(request.cuda_sources) or any(file.name.endswith((".cu", ".cuh")) for file in request.sources)
-
-
-def _refuse(code: FailureCode, message: str) -> BuildOutcome:
-    return BuildOutcome(
-        ok=False,
-        library=None,
-        module_name="",
-        key="",
-        cached=False,
-        seconds=0.0,
-        recipe="none",
-        diagnostics=[],
-        log="",
-        kernels=[],
-        failure=BuildFailure(code, message),
-    )
-
-
-def _build_info(builds: list[BuildOutcome]) -> BuildInfo:
-    return BuildInfo(
-        seconds=round(sum(build.seconds for build in builds), 4),
-        cached=bool(builds) and all(build.cached for build in builds),
-        extensions=[
-            ExtensionInfo(
-                name=build.module_name,
-                key=build.key,
-                cached=build.cached,
-                seconds=round(build.seconds, 4),
-                recipe=build.recipe,
-            )
-            for build in builds
-        ],
-        diagnostics=[diagnostic for build in builds for diagnostic in build.diagnostics],
-        kernels=[kernel for build in builds for kernel in build.kernels],
     )

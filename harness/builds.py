@@ -1,0 +1,119 @@
+"""A submission's build requests answered: what may be built goes to the builder, the rest is refused with a reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any, Literal
+
+from pydantic import ValidationError
+
+from harness.build.outcome import BuildFailure, BuildOutcome, FailureCode
+from harness.build.request import ExtensionRequest
+from harness.build.service import BuildService
+from harness.report import BuildInfo, ExtensionInfo
+
+_MOST = 64
+"""Extensions that one submission may ask for: an import that asks without end has to end."""
+
+
+class Builds:
+    """The builds of one grading, in the order in which they were asked for."""
+
+    def __init__(
+        self,
+        service: BuildService,
+        outcomes: list[BuildOutcome],
+        *,
+        device: Literal["cuda", "cpu"],
+        arch: str | None,
+        cuda_on_cpu: bool,
+        limit_s: float,
+        aside: Callable[[], AbstractContextManager[None]],
+        say: Callable[[str], None],
+    ) -> None:
+        """`outcomes` grows with each request. `aside` is entered while something compiles: it lends the device to
+        others. `cuda_on_cpu`: whether CUDA sources are built although the grading runs on the CPU. `limit_s` is for all
+        builds together."""
+        self._service = service
+        self._outcomes = outcomes
+        self._device = device
+        self._arch = (arch,) if arch else ()
+        self._cuda_on_cpu = cuda_on_cpu
+        self._limit_s = limit_s
+        self._aside = aside
+        self._say = say
+
+    def answer(self, claim: dict[str, Any]) -> BuildOutcome:
+        """Answer one request, which may hold anything."""
+        if len(self._outcomes) > _MOST:
+            return self._outcomes[-1]
+        outcome = self._answer(claim)
+        self._outcomes.append(outcome)
+        return outcome
+
+    def _answer(self, claim: dict[str, Any]) -> BuildOutcome:
+        if len(self._outcomes) == _MOST:
+            return _refused(
+                "build.too_many", f"A submission may have {_MOST} extensions built; put more into each of them."
+            )
+        spent = sum(outcome.seconds for outcome in self._outcomes)
+        if spent > self._limit_s:
+            return _refused(
+                "build.time_limit",
+                f"Building took {spent:.0f} s in all, {self._limit_s:g} s are allowed; build less, or with less deeply "
+                "nested templates.",
+            )
+        try:
+            request = ExtensionRequest.model_validate(claim)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            place = ".".join(map(str, first["loc"])) or "request"
+            return _refused("build.bad_request", f"The extension can't be built: {place}: {first['msg']}.")
+        if self._device == "cpu" and not self._cuda_on_cpu and _wants_cuda(request):
+            return _refused("build.needs_cuda", f"the extension {request.name!r} has CUDA sources")
+        self._say(f"compiling {request.name}")
+        with self._aside():
+            return self._service.build(request, arch=self._arch, device=self._device)
+
+
+def build_info(builds: list[BuildOutcome]) -> BuildInfo:
+    """What the report says of them."""
+    return BuildInfo(
+        seconds=round(sum(build.seconds for build in builds), 4),
+        cached=bool(builds) and all(build.cached for build in builds),
+        extensions=[
+            ExtensionInfo(
+                name=build.module_name,
+                key=build.key,
+                cached=build.cached,
+                seconds=round(build.seconds, 4),
+                recipe=build.recipe,
+            )
+            for build in builds
+        ],
+        diagnostics=[diagnostic for build in builds for diagnostic in build.diagnostics],
+        kernels=[kernel for build in builds for kernel in build.kernels],
+    )
+
+
+def _wants_cuda(request: ExtensionRequest) -> bool:
+    if request.with_cuda is not None:
+        return request.with_cuda
+    return bool(request.cuda_sources) or any(file.name.endswith((".cu", ".cuh")) for file in request.sources)
+
+
+def _refused(code: FailureCode, message: str) -> BuildOutcome:
+    return BuildOutcome(
+        ok=False,
+        library=None,
+        module_name="",
+        key="",
+        cached=False,
+        seconds=0.0,
+        recipe="none",
+        diagnostics=[],
+        log="",
+        kernels=[],
+        failure=BuildFailure(code, message),
+    )
