@@ -69,6 +69,9 @@ def worker_environment(device: Device) -> dict[str, str]:
         "PATH": ":".join([str(Path(sys.executable).parent), "/usr/local/cuda/bin", "/usr/local/bin:/usr/bin:/bin"]),
         "CUDA_VISIBLE_DEVICES": device.uuid or str(device.index) if device.kind == "cuda" else "",
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        # There is no passwd file in a sandbox: who asks for a name gets this one.
+        "USER": "worker",
+        "LOGNAME": "worker",
         "PYTHONDONTWRITEBYTECODE": "1",
         "TORCH_HOME": "/tmp/torch",
     }
