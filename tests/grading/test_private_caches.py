@@ -24,8 +24,8 @@ def get_init_inputs():
     return []
 """
 
-# Leaves a mark in each place where Triton, torch.compile and the CUDA driver keep what they compiled, and fails where it
-# finds one.
+# Leaves a mark in each place where Triton, torch.compile and the CUDA driver keep what they compiled, and fails where
+# it finds one.
 MARKING = """
 import os
 from torch import nn
