@@ -194,7 +194,7 @@ def choose_architecture(
     numbers = [one.replace(".", "") for one in arch]
     named = allowed.architectures_named(user)
     if named:
-        ours = [name for name in named if re.sub(r"\D", "", name) in numbers]
+        ours = [name for name in named if _number(name) in map(_number, arch)]
         if not ours:
             return (), user
         bare = sorted({name.split("_")[1] for name in ours}, key=lambda name: (not name.endswith(("a", "f")), name))
@@ -205,8 +205,7 @@ def choose_architecture(
 
 
 def _foreign_architecture(named: list[str], arch: tuple[str, ...]) -> tuple[Diagnostic, ...]:
-    numbers = [one.replace(".", "") for one in arch]
-    if not arch or any(re.sub(r"\D", "", name) in numbers for name in named):
+    if not arch or any(_number(name) in map(_number, arch) for name in named):
         return ()
     return (
         Diagnostic(
@@ -214,13 +213,18 @@ def _foreign_architecture(named: list[str], arch: tuple[str, ...]) -> tuple[Diag
             line=None,
             column=None,
             severity="warning",
-            message=f"compiled for {', '.join(dict.fromkeys(named))}, but the device is sm_{numbers[0]}",
+            message=f"compiled for {', '.join(dict.fromkeys(named))}, but the device is sm_{_number(arch[0])}",
             hint="Leave -arch and -gencode out: the device's own architecture is the default. Code for another "
             "one either "
             "does not run here (no kernel image is available) or is translated at load without this one's "
             "instructions.",
         ),
     )
+
+
+def _number(architecture: str) -> str:
+    """The digits of `sm_90a`, `compute_90` or `9.0a`: forms of one architecture are the same device."""
+    return re.sub(r"\D", "", architecture)
 
 
 def _gencode(numbers: list[str]) -> tuple[str, ...]:

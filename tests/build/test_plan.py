@@ -99,3 +99,9 @@ def test_an_architecture_that_the_device_has_not_is_warned_of(toolchain: Toolcha
     plan = plan_of(toolchain, cuda_sources=["int f() { return 1; }"], extra_cuda_cflags=["-arch=sm_80"])
     assert "sm_80" in plan.warnings[0].message
     assert plan_of(toolchain, cuda_sources=["int f() { return 1; }"]).warnings == ()
+
+
+def test_a_form_of_the_devices_own_architecture_is_no_foreign_one() -> None:
+    gencode, flags = choose_architecture(["-arch=sm_90a", "-O3"], ("9.0a",), None)
+    assert gencode == ("-gencode=arch=compute_90a,code=sm_90a",)
+    assert flags == ["-O3"]

@@ -125,7 +125,7 @@ Fatal Python error: Segmentation fault
 Current thread 0x00007f8018c83b80 (most recent call first):
   File "/usr/lib/python3.11/ctypes/__init__.py", line 519 in string_at
   File "/tmp/submission-fw04a_4a/mine.py", line 6 in forward
-  File "/work/harness/worker/runner.py", line 207 in call
+  File "/opt/grader/harness/worker/runner.py", line 207 in call
 
 Extension modules: torch._C, torch._C._fft (total: 2)
 goodbye
