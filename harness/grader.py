@@ -233,7 +233,7 @@ class _Grading:
             self.evidence,
             model=model,
             call_limit_s=self.limits.call_s,
-            in_place=self.problem.spec.policy.in_place,
+            policy=self.problem.spec.policy,
         )
         try:
             checker.run(workload.trials, lambda trial: self._on_trial(workload, trial))
@@ -284,7 +284,15 @@ class _Grading:
         stated = self.device.kind == "cuda" and bool(self.problem.floor_ways(self.workload))
         peaks = load_or_measure(self.device) if stated else None
         workers: dict[Side, Worker] = {"candidate": candidate, "reference": reference}
-        stage = TimeStage(workers, oracle, self.seeds, self.evidence, source, call_limit_s=self.limits.call_s)
+        stage = TimeStage(
+            workers,
+            oracle,
+            self.seeds,
+            self.evidence,
+            source,
+            call_limit_s=self.limits.call_s,
+            alias_outputs=self.problem.spec.policy.alias_outputs,
+        )
         try:
             stage.run(self.goal, lambda what: self._progress("time", what))
         except ReferenceFailed as failure:

@@ -66,9 +66,12 @@ class TimeStage:
         source: Source,
         *,
         call_limit_s: float,
+        alias_outputs: bool,
     ) -> None:
+        """`alias_outputs`: whether an output may be memory that the next call writes to."""
         self._oracle = oracle
         self._evidence = evidence
+        self._alias_outputs = alias_outputs
         self._device = workers["candidate"].torch_device
         self._watch = Watch(source, judged=self._device.type == "cuda")
         numbers = itertools.count()
@@ -170,7 +173,8 @@ class TimeStage:
         def look(samples: list[Sample]) -> None:
             # A model whose state moves gives other outputs in the middle of a batch than at its start.
             if not self._oracle.buffers_move:
-                for turn in {len(samples) - 1, secrets.randbelow(len(samples))}:
+                last = len(samples) - 1
+                for turn in {last, last if self._alias_outputs else secrets.randbelow(len(samples))}:
                     self._look_at(samples[turn], "live", f"batch{turn}")
 
         return self._benches["candidate"].batches(turns, repeats, look)
