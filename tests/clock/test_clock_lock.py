@@ -16,6 +16,7 @@ from harness.clock.clock_lock import free_left_behind, locked_clocks
 UUID = "GPU-1"
 FREE = {"sm": None, "memory": None}
 HOLD = f"""
+import select
 import sys
 sys.path.insert(0, {str(Path(__file__).parent)!r})
 from pathlib import Path
@@ -23,7 +24,9 @@ from fake_nvml import FakeClocks
 from harness.clock.clock_lock import locked_clocks
 with locked_clocks("GPU-1", FakeClocks(Path(sys.argv[1]))) as lock:
     print(lock.locked, flush=True)
-    sys.stdin.read()
+    # Not one long wait: a signal that comes just before it begins would not end it.
+    while not select.select([sys.stdin], [], [], 0.05)[0]:
+        pass
 """
 
 
