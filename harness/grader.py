@@ -63,10 +63,6 @@ _MEMORY_SHARE = 0.8
 """Of the memory that is free at the start, for a submission whose problem sets no limit."""
 
 
-class _Stop(Exception):
-    """The evidence is complete enough: go to the judge."""
-
-
 def grade(
     problem: Problem | str | Path,
     submission: Submission | str | Path,
@@ -171,13 +167,13 @@ class _Grading:
 
     def run(self) -> Report:
         """From the first stage to the report."""
-        with contextlib.suppress(_Stop), contextlib.ExitStack() as stack:
+        with contextlib.ExitStack() as stack:
             try:
                 if self.submission is not None:
                     self._stages(self.submission, stack)
             except WorkerFailure as failure:
                 self.evidence.failure = failure
-            except (ProblemError, DeviceError, DeviceBusy, _Stop):
+            except (ProblemError, DeviceError, DeviceBusy):
                 raise
             except Exception:  # noqa: BLE001 - ours, whatever it is, and never blamed on the submission
                 self.evidence.internal = traceback.format_exc()

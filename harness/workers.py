@@ -15,7 +15,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -87,8 +87,6 @@ class Loop:
     """Events behind queued work, or the host's clock around call and wait."""
     queue_us: float = 0.0
     """Idling queued before each call, in device mode."""
-    cold: bool = True
-    """Whether caches are emptied before each call."""
     restore_buffers: bool = False
     """Whether the model's buffers are set back first."""
 
@@ -100,7 +98,6 @@ class _Pending:
     phase: str
     deadline: float
     limit_s: float
-    built_s: float = field(default=0.0)
 
 
 class Worker:

@@ -103,7 +103,6 @@ PTXAS = _any_of(
     r"--?split-compile=\d+|--?return-at-end|--?sp-bounds-check|--?position-independent-code(?:=\w+)?",
 )
 CUDAFE = _any_of(r"--?diag_(?:suppress|warning|error|remark|warn)=[\w,-]+|--display_error_number|--no_warnings")
-LINK = _any_of(r"-s|-g|-pthread|-fopenmp|-shared|-fPIC|-O[0-3]|-flto(?:=(?:auto|\d+))?|-fno-lto")
 LINKER = _any_of(
     r"--(?:no-)?as-needed|-O[0-3]?|-s|-S|--strip-(?:all|debug)|--(?:no-)?gc-sections|-z|now|lazy|relro|noexecstack|nodelete|defs",
     r"--no-undefined|--allow-shlib-undefined|--(?:start|end)-group|-Bsymbolic(?:-functions)?|--exclude-libs|ALL",

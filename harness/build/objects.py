@@ -31,8 +31,6 @@ class Compiled:
     unit: Unit
     recipe: RecipeName
     result: StepResult
-    lean_s: float
-    """Seconds spent on a lean attempt that came to nothing."""
 
 
 @dataclass(frozen=True)
@@ -51,16 +49,14 @@ class Compiler:
 
     def compile(self, unit: Unit, index: int, plan: Plan) -> Compiled:
         """Compile a unit. The errors of a lean attempt are nobody's business: they may be the headers'."""
-        spent = 0.0
         if self.use_lean and (flags := self._lean_flags(unit, index, plan.files)) is not None:
             tried = self._run(unit, flags, f"compiling {unit.source}", (self.headers.mount(),))
             if tried.ok or tried.failure is not None:
-                return Compiled(unit, "lean", tried, 0.0)
-            spent = tried.seconds
+                return Compiled(unit, "lean", tried)
             first = next((d for d in parse_compiler_output(tried.output) if d.severity == "error"), None)
             self.say(f"{unit.source} needs more than the lean headers: {first.message if first else 'no message'}")
         result = self._run(unit, unit.flags, f"compiling {unit.source} with torch's full headers", ())
-        return Compiled(unit, "full", result, spent)
+        return Compiled(unit, "full", result)
 
     def link(self, plan: Plan) -> StepResult:
         """Link the objects as torch does, with undefined symbols told of."""

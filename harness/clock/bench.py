@@ -11,7 +11,7 @@ from typing import Literal
 
 from harness.claims import Output
 from harness.clock.outside import Estimate, estimate, slope
-from harness.compare import Expected, FormError, check_form, compare
+from harness.compare import FormError, check_form, compare
 from harness.oracle import Oracle
 from harness.report import LeafReport
 from harness.seeds import Seeds
@@ -111,7 +111,7 @@ class Bench:
         self._worker.put("pool", tuple(tuple(inputs) for inputs in pool))
         return seeds
 
-    def single(self, seeds: tuple[int, int] | None = None, *, cold: bool = True, queue_us: float = _QUEUE_US) -> Sample:
+    def single(self, seeds: tuple[int, int] | None = None, *, queue_us: float = _QUEUE_US) -> Sample:
         """One call, on an input that is made now unless `seeds` says that it is there already."""
         inputs_seed, call_seed = seeds or self.put_fresh()[0]
         loop = replace(
@@ -120,7 +120,6 @@ class Bench:
             inputs="pool",
             seeds=self._call_seeds([call_seed]),
             queue_us=queue_us,
-            cold=cold,
         )
         self._worker.time(loop, self._limit_s)
         timed = self._worker.times(loop, "timed")
@@ -165,7 +164,10 @@ class Bench:
         expected = self._oracle.expected(
             sample.inputs_seed, sample.call_seed, restore_buffers=self._oracle.buffers_move
         )
-        return self._compare(expected, sample.output, which, name, number)
+        output = sample.output
+        if error := check_form(expected, output.value, output.leaves, self._worker.torch_device.type):
+            return error
+        return compare(expected, self._worker.fetch(name, which, expected.specs), number)
 
     def forget(self) -> None:
         """Drop the output of the last single call."""
@@ -192,14 +194,6 @@ class Bench:
         if inside is not None:
             inside.append(statistics.fmean(timed.elapsed_us))
         return wall
-
-    def _compare(
-        self, expected: Expected, output: Output, which: Literal["early", "live"], name: str, number: int
-    ) -> FormError | list[LeafReport]:
-        device = self._worker.torch_device.type
-        if error := check_form(expected, output.value, output.leaves, device):
-            return error
-        return compare(expected, self._worker.fetch(name, which, expected.specs), number)
 
     def _call_seeds(self, seeds: Sequence[int]) -> tuple[int, ...]:
         return tuple(seeds) if self._oracle.draws else ()

@@ -16,6 +16,7 @@ import secrets
 import statistics
 import time
 from collections.abc import Callable, Iterator
+from typing import Literal
 
 import torch
 
@@ -187,9 +188,9 @@ class TimeStage:
             turns = min(turns, int(_BATCH_MEMORY * free / (2 * max(1, self._oracle.call_bytes))))
         return max(1, turns)
 
-    def _look_at(self, sample: Sample, which: str, name: str) -> None:
+    def _look_at(self, sample: Sample, which: Literal["early", "live"], name: str) -> None:
         self._calls += 1
-        found = self._benches["candidate"].look_at(sample, "early" if which == "early" else "live", name, self._calls)
+        found = self._benches["candidate"].look_at(sample, which, name, self._calls)
         if isinstance(found, FormError):
             self._evidence.form = found
         else:

@@ -50,7 +50,6 @@ class CudaClock:
         *,
         mode: Mode,
         queue_us: float,
-        cold: bool,
         ready: Callable[[int], None],
         keep: Callable[[int, Any], None],
     ) -> None:
@@ -65,7 +64,7 @@ class CudaClock:
         self._memory.reset_persisting()
         torch.cuda.synchronize(self._device)
         if mode == "host":
-            self._run_host(calls, cold, ready, keep)
+            self._run_host(calls, ready, keep)
             return
         cycles = int(queue_us * _CYCLES_PER_US)
         for turn, call in enumerate(calls):
@@ -73,8 +72,7 @@ class CudaClock:
             ready(turn)
             if cycles:
                 torch.cuda._sleep(cycles)
-            if cold:
-                self._flush.zero_()
+            self._flush.zero_()
             start.record()
             before = time.perf_counter_ns()
             result = None if call is None else call()
@@ -93,14 +91,12 @@ class CudaClock:
     def _run_host(
         self,
         calls: Sequence[Call | None],
-        cold: bool,
         ready: Callable[[int], None],
         keep: Callable[[int, Any], None],
     ) -> None:
         for turn, call in enumerate(calls):
             ready(turn)
-            if cold:
-                self._flush.zero_()
+            self._flush.zero_()
             torch.cuda.synchronize(self._device)
             before = time.perf_counter_ns()
             result = None if call is None else call()
@@ -129,7 +125,6 @@ class CpuClock:
         *,
         mode: Mode,
         queue_us: float,
-        cold: bool,
         ready: Callable[[int], None],
         keep: Callable[[int, Any], None],
     ) -> None:
@@ -137,8 +132,7 @@ class CpuClock:
         self._elapsed_us = []
         for turn, call in enumerate(calls):
             ready(turn)
-            if cold:
-                self._flush.add_(1)
+            self._flush.add_(1)
             before = time.perf_counter_ns()
             result = None if call is None else call()
             after = time.perf_counter_ns()

@@ -241,7 +241,6 @@ class Runner:
                 calls,
                 mode=order["mode"],
                 queue_us=order["queue_us"],
-                cold=order["cold"],
                 ready=ready,
                 keep=lambda turn, result: self._timed.append(take(result)),
             )
