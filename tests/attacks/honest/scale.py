@@ -1,0 +1,8 @@
+"""The shortest right answer."""
+
+import torch.nn as nn
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        return x * 2.0

@@ -1,0 +1,17 @@
+import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        for _ in range(8):
+            x = torch.sin(x + 0.5)
+        return x
+
+
+def get_inputs(elements=4194304):
+    return [torch.randn(elements)]
+
+
+def get_init_inputs():
+    return []
