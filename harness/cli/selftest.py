@@ -40,7 +40,7 @@ def selftest(
         int | None, typer.Option(metavar="N", min=1, max=64, help="Gradings at once; one of them has the device.")
     ] = None,
     corpus: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="The corpus; default: tests/attacks of this checkout.")
+        Path | None, typer.Option(metavar="DIR", help="The corpus; default: tests/attacks/corpus of this checkout.")
     ] = None,
     sandbox: Sandbox = None,
 ) -> int:

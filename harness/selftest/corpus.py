@@ -179,9 +179,9 @@ class Corpus:
 
 def default_folder() -> Path:
     """Where a checkout has the corpus. Raises CorpusError where the package was installed without one."""
-    folder = Path(__file__).resolve().parent.parent.parent / "tests" / "attacks"
+    folder = Path(__file__).resolve().parent.parent.parent / "tests" / "attacks" / "corpus"
     if not (folder / "classes.toml").is_file():
-        raise CorpusError(f"there is no corpus in {folder}: name the folder tests/attacks of a checkout with --corpus.")
+        raise CorpusError(f"there is no corpus in {folder}: name a checkout's tests/attacks/corpus with --corpus.")
     return folder
 
 

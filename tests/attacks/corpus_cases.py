@@ -9,7 +9,7 @@ import pytest
 from harness.selftest.corpus import load_corpus
 from harness.selftest.running import in_order
 
-CORPUS = load_corpus(Path(__file__).parent)
+CORPUS = load_corpus(Path(__file__).parent / "corpus")
 CASES = [
     pytest.param(
         case,
