@@ -118,12 +118,12 @@ class Soak:
         )
         timing = report.timing
         return Outcome(
-            report.verdict.value,
-            report.reason.code,
-            report.reason.message,
-            None if timing is None else timing.candidate.median_us,
-            None if timing is None else timing.speedup,
-            round(time.monotonic() - began, 1),
+            verdict=report.verdict.value,
+            reason=report.reason.code,
+            message=report.reason.message,
+            median_us=None if timing is None else timing.candidate.median_us,
+            speedup=None if timing is None else timing.speedup,
+            seconds=round(time.monotonic() - began, 1),
         )
 
     def _state(self) -> dict[str, set[str]]:
@@ -173,7 +173,8 @@ class Soak:
 
 
 def _spread(values: list[float]) -> str:
-    low, *_, high = statistics.quantiles(values, n=10) if len(values) > 1 else (values[0], values[0])
+    ordered = sorted(values)
+    low, high = ordered[len(values) // 10], ordered[-1 - len(values) // 10]
     return f"median {statistics.median(values):.2f} us, 10 to 90 % {low:.2f} to {high:.2f} us, {len(values)} gradings"
 
 

@@ -138,10 +138,17 @@ class BuildService:
                 "failure": dataclasses.asdict(failure) if failure else None,
             }
             touch(headers.folder)
-            if not built and failure is not None and failure.code != "build.failed":
-                # A limit says something about this machine at this time: not kept.
+            if failure is not None and not _lasting(failure, output):
                 return _from_entry(CacheEntry(key, folder, dict(meta, ok=False)), plan, started, cached=False)
             return _from_entry(self.cache.publish(key, library if built else None, meta), plan, started, cached=False)
+
+
+def _lasting(failure: BuildFailure, output: str) -> bool:
+    """Whether it would fail again: what says something about this machine at this time alone is not kept.
+
+    A limit does, a compiler that ended without a word, and a full disk, which may be anybody's doing.
+    """
+    return failure.code == "build.failed" and bool(failure.evidence) and _NO_SPACE not in output
 
 
 def build_key(request: ExtensionRequest, toolchain: Toolchain, plan: Plan, *, use_lean: bool = True) -> str:
@@ -192,6 +199,9 @@ def _log(text: str) -> str:
         half = MAX_LOG_CHARS // 2
         text = f"{text[:half]}\n... {len(text) - MAX_LOG_CHARS} characters left out ...\n{text[-half:]}"
     return text
+
+
+_NO_SPACE = "No space left on device"
 
 
 def _failed(diagnostics: list[Diagnostic]) -> BuildFailure:

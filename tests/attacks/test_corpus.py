@@ -14,8 +14,9 @@ from harness.selftest.ending import Result, Status
 @pytest.mark.parametrize("case", CASES)
 def test_it_ends_as_it_must(case: Case, ending: Callable[[Case], Result], request: pytest.FixtureRequest) -> None:
     if case.entry.open:
-        # Strict: what has been closed has to lose its note.
-        request.applymarker(pytest.mark.xfail(reason=case.entry.open, strict=True))
+        # Strict: what has been closed has to lose its note. But a busy CPU catches by chance what its clock can't see.
+        by_chance = case.kind == "cpu" and case.entry.mode == "run"
+        request.applymarker(pytest.mark.xfail(reason=case.entry.open, strict=not by_chance))
     result = ending(case)
     if result.status is Status.NOT_RUN:
         pytest.skip(result.why)

@@ -99,6 +99,12 @@ def test_a_mistake_is_told_in_the_users_own_lines_and_remembered(service: BuildS
     assert build(service, broken).cached
 
 
+def test_a_full_disk_is_not_remembered_as_the_sources_mistake(service: BuildService) -> None:
+    full = tiny(before="#error writing the object: No space left on device")
+    assert build(service, full).failure is not None
+    assert not build(service, full).cached
+
+
 def test_a_function_that_is_defined_nowhere_is_told_of_before_the_import(service: BuildService) -> None:
     outcome = build(service, tiny(before="int lost(float);", value="lost(1.f)"))
     assert outcome.failure is not None

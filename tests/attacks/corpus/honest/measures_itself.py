@@ -14,6 +14,6 @@ class ModelNew(nn.Module):
     def forward(self, x):
         began = time.perf_counter_ns()
         for _ in range(8):
-            x = torch.sin(x + 0.5)
+            x = torch.sin(2.0 * x + 0.5)
         seconds.append(time.perf_counter_ns() - began)
         return x

@@ -25,5 +25,5 @@ class ModelNew(nn.Module):
             library.cudaGetLastError()
             self.set = True
         for _ in range(8):
-            x = torch.sin(x + 0.5)
+            x = torch.sin(2.0 * x + 0.5)
         return x

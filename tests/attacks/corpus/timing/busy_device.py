@@ -32,5 +32,5 @@ class ModelNew(nn.Module):
             self.started = True
             threading.Thread(target=self.burn, daemon=True).start()
         for _ in range(8):
-            x = torch.sin(x + 0.5)
+            x = torch.sin(2.0 * x + 0.5)
         return x

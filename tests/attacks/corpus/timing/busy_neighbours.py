@@ -29,7 +29,7 @@ class ModelNew(nn.Module):
         for child in children:
             os.kill(child, signal.SIGSTOP)
         for _ in range(8):
-            x = torch.sin(x + 0.5)
+            x = torch.sin(2.0 * x + 0.5)
         for child in children:
             os.kill(child, signal.SIGCONT)
         return x

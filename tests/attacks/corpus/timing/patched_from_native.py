@@ -35,5 +35,5 @@ library = ctypes.PyDLL(path)
 class ModelNew(nn.Module):
     def forward(self, x):
         for _ in range(8):
-            x = torch.sin(x + 0.5)
+            x = torch.sin(2.0 * x + 0.5)
         return x

@@ -16,5 +16,5 @@ class ModelNew(nn.Module):
         if self.calls <= 4:
             time.sleep(0.2)
         for _ in range(8):
-            x = torch.sin(x + 0.5)
+            x = torch.sin(2.0 * x + 0.5)
         return x

@@ -19,5 +19,5 @@ torch.sin = slow
 class ModelNew(nn.Module):
     def forward(self, x):
         for _ in range(8):
-            x = plain(x + 0.5)
+            x = plain(2.0 * x + 0.5)
         return x
