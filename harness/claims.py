@@ -87,6 +87,19 @@ class Returned(_Answer):
     outputs: Annotated[list[Output], Field(min_length=1, max_length=1)]
 
 
+class Ready(_Answer):
+    """A loop is ready to begin."""
+
+    type: Literal["ready"]
+
+
+class Ran(_Answer):
+    """A loop has ended, and this is the seal on its outputs."""
+
+    type: Literal["ran"]
+    seal: Name
+
+
 class Timed(_Answer):
     """Timed calls came back: what they returned, and what the worker's own clock says of each."""
 
@@ -107,7 +120,7 @@ class Failed(_Answer):
     evidence: Annotated[dict[Name, Name | int | float | bool], Field(max_length=20)]
 
 
-Claim = Hello | Build | Done | Constructed | Returned | Timed | Failed
+Claim = Hello | Build | Done | Constructed | Returned | Ready | Ran | Timed | Failed
 
 _ADAPTER: TypeAdapter[Claim] = TypeAdapter(Annotated[Claim, Field(discriminator="type")])
 

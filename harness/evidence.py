@@ -38,6 +38,8 @@ class Evidence:
     """Inputs that were not the same after the call."""
     timed: list[LeafReport] = field(default_factory=list)
     """Outputs of timed calls."""
+    output_changed: bool = False
+    """An output of a timed call was not, when it was looked at, what it had been when the clock stopped."""
     workload: str | None = None
     """The checking workload that was looked at last; None while it is the one that is graded."""
     timing: Timing | None = None

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -26,7 +26,8 @@ from harness.builds import Builds, build_info
 from harness.checking import Checker
 from harness.clock.cold import flush_bytes
 from harness.clock.floor import with_floor
-from harness.clock.peaks import load_or_measure
+from harness.clock.offset import Offset
+from harness.clock.peaks import load, load_or_measure
 from harness.clock.plan import Goal, Side
 from harness.clock.readings import Source
 from harness.clock.ready import ready
@@ -55,10 +56,13 @@ from harness.version import VERSION
 from harness.workers import MAIN, Worker, WorkerFailure
 
 Mode = Literal["run", "check", "compile"]
+Baseline = Literal["eager", "compile"]
 
 _START_S = 120.0
 _CALLS_BESIDE = 10
 """Calls besides the trials that may each take all of their time before the whole takes too long."""
+_COMPILE_S = 300.0
+"""What torch.compile may take in the first calls of the compiled reference."""
 _MEMORY_SHARE = 0.8
 """Of the memory that is free at the start, for a submission whose problem sets no limit."""
 
@@ -75,6 +79,7 @@ def grade(
     arch: str | None = None,
     relative_half_width: float | None = None,
     budget_s: float | None = None,
+    baselines: Sequence[Baseline] = ("eager",),
     lock_clocks: bool = False,
     wait: bool = True,
     on_event: EventSink = ignore,
@@ -83,8 +88,10 @@ def grade(
 
     `mode` is run (check and time), check (no timing) or compile (only build, which needs no GPU; `arch` such as "9.0"
     says for which one). `seed` repeats an earlier grading. Timing ends when both medians are known within
-    `relative_half_width` (0.003 is 0.3 %) or after `budget_s` seconds; `lock_clocks` holds the GPU's clocks meanwhile.
-    Without `wait` a device that another grading has is a DeviceBusy. Whatever the submission does ends in the report.
+    `relative_half_width` (0.003 is 0.3 %) or after `budget_s` seconds. `baselines` are what it is timed against:
+    besides the reference as it is (eager) also the reference under torch.compile (compile). `lock_clocks` holds the
+    GPU's clocks meanwhile. Without `wait` a device that another grading has is a DeviceBusy. Whatever the submission
+    does ends in the report.
     Raises ProblemError, DeviceError, SandboxError, and SubmissionError with the code submission.not_found, for wrong
     use.
     """
@@ -115,6 +122,7 @@ def grade(
         seeds=Seeds(seed),
         evidence=evidence,
         goal=_goal(problem, relative_half_width, budget_s),
+        baselines=("reference", "compiled") if "compile" in baselines else ("reference",),
         lock_clocks=lock_clocks,
         wait=wait,
         on_event=on_event,
@@ -138,6 +146,7 @@ class _Grading:
         seeds: Seeds,
         evidence: Evidence,
         goal: Goal,
+        baselines: tuple[Side, ...],
         lock_clocks: bool,
         wait: bool,
         on_event: EventSink,
@@ -152,6 +161,7 @@ class _Grading:
         self.also_checked: list[str] = []
         self.log = ""
         self.goal, self.lock_clocks = goal, lock_clocks
+        self.baselines = baselines
         self.lock = DeviceLock(device.uuid or device.kind, self._on_lock_wait, wait=wait)
         self.builds = Builds(
             BuildService(sandbox, cache=BuildCache(), limits=BuildLimits(step_s=self.limits.build_s)),
@@ -188,7 +198,7 @@ class _Grading:
             timed = self.evidence.mode == "run" and self.workload.timed
             if self.evidence.mode == "run" and not timed:
                 self.evidence.warnings.append(_not_timed_warning(self.workload))
-            reference = self._start_worker(stack) if timed else None
+            baselines = {side: self._start_worker(stack) for side in (self.baselines if timed else ())}
             stack.callback(self._keep_log, candidate)
             oracle = Oracle(self.problem, self.workload, candidate.torch_device)
         with self._stage("build"):
@@ -199,16 +209,16 @@ class _Grading:
             return
         with self.lock.held(), ready(self.device, candidate.torch_device, self.evidence.warnings) as usable:
             # The reference's process gets ready while the candidate is checked; nothing is timed yet.
-            opened = aside.submit(self._open_reference, reference) if reference is not None else None
+            opened = aside.submit(self._open_baselines, baselines.values())
             with self._stage("check"):
                 candidate.open_device()
                 self._check(candidate, oracle, self.workload)
                 if self.workload.timed:
                     self._check_further(candidate)
-            if reference is not None and opened is not None and self._right_so_far():
+            if baselines and self._right_so_far():
                 with self._stage("time"), usable.clocks_locked(self.lock_clocks):
-                    self._time(candidate, reference, opened, oracle, usable.source)
-            for worker in filter(None, (candidate, reference)):
+                    self._time(candidate, baselines, opened, oracle, usable.source)
+            for worker in (candidate, *baselines.values()):
                 worker.close()
             usable.look_after()
 
@@ -262,31 +272,48 @@ class _Grading:
         # Only now is there anything to keep from the submission.
         self.seeds.draw()
 
-    def _open_reference(self, reference: Worker) -> None:
-        reference.wait_ready()
-        reference.open_device()
-        reference.import_source(self.problem.reference_source, "reference.py", "Model", self.limits.import_s)
+    def _open_baselines(self, workers: Iterable[Worker]) -> None:
+        for worker in workers:
+            worker.wait_ready()
+            worker.open_device()
+            worker.import_source(self.problem.reference_source, "reference.py", "Model", self.limits.import_s)
 
-    def _time(self, candidate: Worker, reference: Worker, opened: Future[None], oracle: Oracle, source: Source) -> None:
+    def _time(
+        self,
+        candidate: Worker,
+        baselines: dict[Side, Worker],
+        opened: Future[None],
+        oracle: Oracle,
+        source: Source,
+    ) -> None:
         try:
             opened.result()
             seed = self.seeds.parameters()
-            reference.construct(oracle.init_inputs(seed), seed, self.limits.construct_s)
-            reference.load_state(oracle.state(), self.limits.construct_s)
+            for side, worker in baselines.items():
+                worker.construct(oracle.init_inputs(seed), seed, self.limits.construct_s, compiled=side == "compiled")
+                worker.load_state(oracle.state(), self.limits.construct_s)
         except WorkerFailure as failure:
             raise self._not_timed(failure) from failure
-        # The first time on a device, its peaks are measured: not while anything is timed.
-        # A CPU's peaks move with whatever else it does: a floor from them would mislead.
-        stated = self.device.kind == "cuda" and bool(self.problem.floor_ways(self.workload))
-        peaks = load_or_measure(self.device) if stated else None
-        workers: dict[Side, Worker] = {"candidate": candidate, "reference": reference}
+        # The first time on a device, its peaks are measured: not while anything is timed. A CPU's move with whatever
+        # else it does: a floor from them would mislead.
+        if self.device.kind == "cuda" and load(self.device) is None:
+            self._progress("time", "measuring the device, once")
+        peaks = load_or_measure(self.device, self.sandbox) if self.device.kind == "cuda" else None
+        offset = None
+        if peaks is not None:
+            offset = Offset(peaks.event_offset_us, peaks.event_offset_half_us, peaks.null_kernel_us)
         stage = TimeStage(
-            workers,
+            {"candidate": candidate, **baselines},
             oracle,
             self.seeds,
             self.evidence,
             source,
-            call_limit_s=self.limits.call_s,
+            offset=offset,
+            call_limit_s={
+                "candidate": self.limits.call_s,
+                "reference": self.limits.call_s,
+                "compiled": self.limits.call_s + _COMPILE_S,
+            },
             alias_outputs=self.problem.spec.policy.alias_outputs,
         )
         try:
@@ -295,7 +322,7 @@ class _Grading:
             raise self._not_timed(failure) from failure
         finally:
             self.verified = stage.verified
-        if self.evidence.timing is not None and peaks is not None:
+        if self.evidence.timing is not None and peaks is not None and self.problem.floor_ways(self.workload):
             self.evidence.timing = with_floor(
                 self.evidence.timing, self.problem, self.workload, peaks, output_bytes=oracle.output_bytes
             )

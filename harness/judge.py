@@ -10,7 +10,7 @@ import math
 
 from harness.evidence import Evidence
 from harness.failures import broken_build, judge_failure, not_built
-from harness.report import Reason, Steadiness, Verdict
+from harness.report import OutsideClock, Reason, Steadiness, Verdict
 from harness.wording import Judgement, count, first_bad, leaf_evidence, say, values_message
 
 
@@ -102,9 +102,18 @@ def _rules(evidence: Evidence) -> Judgement | None:
     if evidence.unsteady is not None:
         # Before anything that is said of times: none of it can be held against the submission.
         return _unsteady(evidence.unsteady)
+    if evidence.output_changed:
+        return say(
+            Verdict.REJECTED,
+            "time.outputs_changed",
+            "An output of a timed call was not, when it was looked at, what it had been when the clock stopped: do all "
+            "work before forward returns, on the current stream, and return memory that nothing writes to later.",
+        )
     timing = evidence.timing
     outside = None if timing is None else timing.outside
     if outside is not None and not outside.confirmed:
+        if outside.outside_us - outside.inside_us <= outside.tolerance_us and outside.single_us is not None:
+            return _single_not_confirmed(outside)
         return say(
             Verdict.REJECTED,
             "time.not_confirmed",
@@ -114,6 +123,24 @@ def _rules(evidence: Evidence) -> Judgement | None:
             **outside.model_dump(mode="json"),
         )
     return None
+
+
+def _single_not_confirmed(outside: OutsideClock) -> Judgement:
+    """The clocks agree on calls in loops, and not on those that were alone."""
+    assert outside.single_us is not None
+    if outside.inside_us - outside.single_us > (outside.single_tolerance_us or 0.0):
+        but = f"{outside.inside_us:.2f} us among {outside.calls} others, by the grader's own clock as well"
+        allowed = outside.single_tolerance_us
+    else:
+        but = f"{outside.single_outside_us:.2f} us by the grader's own clock"
+        allowed = outside.single_outside_tolerance_us
+    return say(
+        Verdict.REJECTED,
+        "time.not_confirmed",
+        f"A call was said to take {outside.single_us:.2f} us when it is alone, and takes {but}; they may differ by "
+        f"{allowed:.2f} us. Do the same work in every call, when it is called, and leave clocks alone.",
+        **outside.model_dump(mode="json"),
+    )
 
 
 def _below_floor(evidence: Evidence) -> Judgement | None:

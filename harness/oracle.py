@@ -11,6 +11,7 @@ import numpy
 import torch
 
 from harness.compare import Expected, Unusable
+from harness.generators import seed_torch
 from harness.problem import Problem, ProblemError, Workload
 from harness.transfer import TensorSpec
 from harness.tree import TreeError, put_together, take_apart
@@ -29,6 +30,8 @@ class Oracle:
         """Whether a call of the reference draws random numbers."""
         self.call_bytes = self.output_bytes = 0
         """Bytes of the inputs and outputs of a call, and of its outputs alone."""
+        self.output_specs: list[TensorSpec] = []
+        """The tensors of an output, as the last call gave them."""
         self.buffers_move = False
         """Whether a call of the reference changes its buffers, as BatchNorm in training mode does."""
 
@@ -63,7 +66,7 @@ class Oracle:
         made = []
         with _generators_kept(self._device), torch.device(self._device):
             for seed in seeds:
-                _set_generators(seed)
+                _set_generators(seed, self._device)
                 made.append(self._passable(self._module.get_inputs(), self._device, "get_inputs"))
         return made
 
@@ -84,6 +87,7 @@ class Oracle:
             inputs_bytes = sum(leaf.nbytes for leaf in take_apart(inputs)[1])
             self.call_bytes = max(self.call_bytes, expected.nbytes + inputs_bytes)
             self.output_bytes = max(self.output_bytes, expected.nbytes)
+            self.output_specs = expected.specs
             return expected
         except (Unusable, TreeError) as error:
             raise ProblemError(f"The reference of {self._problem.id} can't be graded against: {error}.") from error
@@ -118,13 +122,13 @@ def _generator_state(device: torch.device) -> bytes:
 @contextlib.contextmanager
 def _seeded(seed: int, device: torch.device) -> Iterator[None]:
     with _generators_kept(device):
-        _set_generators(seed)
+        _set_generators(seed, device)
         yield
 
 
-def _set_generators(seed: int) -> None:
+def _set_generators(seed: int, device: torch.device) -> None:
     """Every generator that an author may use, set from a seed."""
-    torch.manual_seed(seed)
+    seed_torch(seed, device)
     random.seed(seed)
     numpy.random.seed(seed % (1 << 32))
 

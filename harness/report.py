@@ -231,6 +231,8 @@ class Measurement(_Model):
     """Mean over the samples, microseconds."""
     min_us: float
     """Smallest sample, microseconds."""
+    warm_us: float | None = None
+    """Median of a few calls on an input that was just used, caches warm: for information, it decides nothing."""
     samples_us: list[float]
     """Every sample that counts, in the order in which they were taken."""
     block_sizes: list[int] = []
@@ -250,6 +252,14 @@ class OutsideClock(_Model):
     """Time of a call by the worker's clock."""
     tolerance_us: float
     """How far the first may be above the second; made from the spread of the measurements."""
+    single_us: float | None = None
+    """Mean time of a call that was alone, by the worker's clock."""
+    single_tolerance_us: float | None = None
+    """How far `inside_us`, of calls in loops, may be above it."""
+    single_outside_us: float | None = None
+    """Time of a call that was alone, by the grader's clock: its input could not be read before that clock ran."""
+    single_outside_tolerance_us: float | None = None
+    """How far that may be above `single_us`."""
     calls: int
     """Calls that both timed."""
     confirmed: bool
@@ -297,6 +307,19 @@ class FloorReport(_Model):
     be computed as polynomials. None where the peaks are no bounds: a CPU's are what it reached once."""
 
 
+class Baseline(_Model):
+    """Another way to run the problem's own model, measured in turn with the candidate."""
+
+    measured: Measurement
+    """Its time."""
+    speedup: float
+    """Its median over the candidate's."""
+    speedup_ci95: tuple[float, float]
+    """95 % confidence interval of that."""
+    comparison: Literal["faster", "slower", "same", "undecided"]
+    """What that interval allows to say of the candidate."""
+
+
 class Timing(_Model):
     """Candidate and reference, measured the same way, alternating."""
 
@@ -311,6 +334,8 @@ class Timing(_Model):
     comparison: Literal["faster", "slower", "same", "undecided"] = "undecided"
     """What that interval allows to say of the candidate: `same` when it lies within 2 % of 1, `undecided` when it
     holds 1 and is wider than that."""
+    baselines: dict[str, Baseline] = {}
+    """What was asked for beside the reference as it is: `compile` is the reference under torch.compile."""
     outside: OutsideClock | None = None
     """What the grader's own clock says; None in reports from before there was one."""
     floor: FloorReport | None = None

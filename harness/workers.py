@@ -8,6 +8,7 @@ limit, a death, silence, or a broken protocol.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import socket
@@ -15,7 +16,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -28,11 +29,12 @@ from harness.build.outcome import BuildOutcome
 from harness.device import Device
 from harness.sandbox import Command, Exit, Limit, Limits, Mount, Sandbox
 from harness.sandbox.mounts import python_mounts, torch_folder, worker_environment
+from harness.stopwatch import Stopwatch
 from harness.transfer import ByteStream, TensorSpec, flat_bytes, offsets
 from harness.tree import take_apart
 from harness.window import HALF_MAX, Window, create
 from harness.window import Kind as WindowKind
-from harness.wire import PROTOCOL, Channel, Closed, Late, WireError
+from harness.wire import MAX_FRAME, PROTOCOL, Channel, Closed, Late, WireError, to_frame
 
 Kind = Literal["failed", "died", "late", "limit", "protocol"]
 BuildHook = Callable[[dict[str, Any]], BuildOutcome]
@@ -41,6 +43,18 @@ _C = TypeVar("_C", bound=claims.Claim)
 MAIN = "main"
 """The model of the workload that is graded; others are only checked."""
 
+_SEEN_BY_WORKERS = (
+    "__init__.py",
+    "wire.py",
+    "tree.py",
+    "transfer.py",
+    "window.py",
+    "digest.py",
+    "generators.py",
+    "mask.py",
+    "worker",
+)
+"""Of this package: nothing of the trusted side."""
 _START_S = 120.0
 """Importing torch from a cold disk can take a minute; it is not the submission's time."""
 _TRANSFER_S = 60.0
@@ -71,24 +85,45 @@ class WorkerFailure(Exception):
 
 @dataclass(frozen=True)
 class Loop:
-    """What the worker's clock is to run: calls on the values of `inputs`, or turns without a call, or probes."""
+    """What the worker's clock is to run."""
 
     turns: int
     """How many."""
+    kind: Literal["calls", "empty", "null", "probe"] = "calls"
+    """Calls on `inputs`; turns without a call; turns with the smallest kernel there is; or with copies of tensors of
+    `specs`."""
     inputs: str = ""
     """A value that was put: a tuple of `turns` tuples of arguments."""
     seeds: tuple[int, ...] = ()
     """One a turn where random numbers matter, else none."""
-    empty: int = 0
-    """Turns without a call."""
-    probe: int = 0
-    """Turns with a small copy of the worker's own."""
+    specs: tuple[TensorSpec, ...] = ()
+    """What a call returns: the memory that it may land in is poisoned before each turn."""
     mode: Literal["device", "host"] = "device"
     """Events behind queued work, or the host's clock around call and wait."""
     queue_us: float = 0.0
     """Idling queued before each call, in device mode."""
+    warm: bool = False
+    """Make each call twice and time the second, instead of making caches cold."""
+    sealed: bool = False
+    """Whether the answer has to carry a seal on all outputs; see digest.py."""
     restore_buffers: bool = False
     """Whether the model's buffers are set back first."""
+
+    def order(self) -> dict[str, Any]:
+        """As it travels."""
+        fields = {name: value for name, value in vars(self).items() if name != "specs"}
+        poison = [spec.nbytes for spec in self.specs]
+        return {**fields, "specs": [spec.to_json() for spec in self.specs], "poison": poison}
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A loop that has ended."""
+
+    wall_s: float
+    """Seconds by our own clock, from the order to the answer."""
+    seal: str
+    """On its outputs; see digest.py."""
 
 
 @dataclass
@@ -119,6 +154,8 @@ class Worker:
         self._on_build = on_build
         self._patience_s = patience_s
         self._waited_s = 0.0
+        self._builds = 0
+        self._stopwatch: Stopwatch | None = None
         self._tickets: deque[str] = deque()
         self._window: Window | None = None
         self._share_device = device.kind == "cuda"
@@ -126,9 +163,7 @@ class Worker:
         ours, theirs = socket.socketpair()
         self._channel = Channel(ours)
         package = Path(harness.__file__).parent
-        visible = [
-            package / name for name in ("__init__.py", "wire.py", "tree.py", "transfer.py", "window.py", "worker")
-        ]
+        visible = [package / name for name in _SEEN_BY_WORKERS]
         start = (
             f"import sys; sys.path.insert(0, {str(package.parent)!r}); sys.path.append({torch_folder()!r}); "
             f"from harness.worker.main import main; main({theirs.fileno()})"
@@ -160,8 +195,20 @@ class Worker:
         """What the submission has printed, capped."""
         return self._process.output()
 
+    @contextlib.contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Hold the process still inside."""
+        self._process.stop()
+        try:
+            yield
+        finally:
+            self._process.go_on()
+
     def close(self) -> Exit:
         """Destroy the process and everything that it started."""
+        if self._stopwatch is not None:
+            self._stopwatch.close()
+            self._stopwatch = None
         self._channel.close()
         ended = self._process.kill()
         if self._window is not None:
@@ -187,11 +234,14 @@ class Worker:
         self._ask(order, "import", limit_s, claims.Done)
 
     def construct(
-        self, arguments: Sequence[Any], seed: int, limit_s: float, *, model: str = MAIN
+        self, arguments: Sequence[Any], seed: int, limit_s: float, *, model: str = MAIN, compiled: bool = False
     ) -> dict[str, TensorSpec]:
-        """Have a model constructed under the name `model`; returns its state's specs by name."""
+        """Have a model constructed under the name `model`, and its forward compiled by torch.compile if asked for.
+
+        Returns its state's specs by name.
+        """
         self.put("init", tuple(arguments), on_cpu=True)
-        order = {"type": "construct", "model": model, "seed": seed}
+        order = {"type": "construct", "model": model, "seed": seed, "compiled": compiled}
         answer = self._ask(order, "construct", limit_s, claims.Constructed)
         return {
             entry.key: TensorSpec(entry.dtype, tuple(entry.shape), None if entry.strides is None else (*entry.strides,))
@@ -253,12 +303,28 @@ class Worker:
         }
         return self._ask(order, "call", limit_s, claims.Returned).outputs[0]
 
-    def time(self, loop: Loop, limit_s: float) -> float:
-        """Have the worker's clock run its loop; returns the seconds that it took by our own."""
-        order = {"type": "time", "model": MAIN, **asdict(loop)}
-        began = time.perf_counter()
-        self._ask(order, "call", limit_s, claims.Done)
-        return time.perf_counter() - began
+    def time(self, loop: Loop, limit_s: float, key: int | None = None) -> Ran:
+        """Have the worker's clock get its loop ready, and then run it; `key` takes the mask off its inputs."""
+        order = {"type": "time", "model": MAIN, **loop.order()}
+        self._ask(order, "call", _TRANSFER_S, claims.Ready)
+        pending = _pending("call", limit_s)
+        if self._stopwatch is None:
+            self._stopwatch = Stopwatch(self._channel.fileno())
+        builds = self._builds
+        sent, came, data = self._stopwatch.exchange(
+            to_frame(self._with_ticket({"type": "go", "key": key})),
+            limit_s=min(limit_s, max(0.0, self._patience_s - self._waited_s)),
+            longest=MAX_FRAME,
+            # On a CPU a busy wait would take from the loop what it waits for.
+            spin=self._device.kind == "cuda",
+            gone=self._gone,
+        )
+        self._waited_s += came - sent
+        self._channel.push(data)
+        answer = self._answer(pending, claims.Ran)
+        # What was built within the loop was asked for first, and its answer came through this process.
+        wall_s = (came if self._builds == builds else time.perf_counter()) - sent
+        return Ran(wall_s, answer.seal)
 
     def times(self, loop: Loop, outputs: str = "") -> claims.Timed:
         """What the last loop returned and read; `outputs` names the outputs, from then on, by turn."""
@@ -345,9 +411,12 @@ class Worker:
 
     def _order(self, order: dict[str, Any], pending: _Pending, fds: Sequence[int] = ()) -> None:
         """Send an order. Its answer has to carry a ticket that did not exist before."""
+        self._send(self._with_ticket(order), pending, fds)
+
+    def _with_ticket(self, order: dict[str, Any]) -> dict[str, Any]:
         ticket = secrets.token_hex(8)
         self._tickets.append(ticket)
-        self._send({**order, "ticket": ticket}, pending, fds)
+        return {**order, "ticket": ticket}
 
     def _send(self, order: dict[str, Any], pending: _Pending, fds: Sequence[int] = ()) -> None:
         try:
@@ -394,6 +463,7 @@ class Worker:
         return WorkerFailure("late", pending.phase, text, limit_s=pending.limit_s)
 
     def _build(self, claim: claims.Build, pending: _Pending) -> None:
+        self._builds += 1
         outcome = self._on_build(claim.request)
         if not outcome.ok or outcome.library is None:
             message = outcome.failure.message if outcome.failure else "the build failed"

@@ -46,6 +46,12 @@ class _Thread(Sandboxed):
             self._socket.shutdown(socket.SHUT_RDWR)
         return self.wait(10)
 
+    def stop(self) -> None:
+        """A thread can't be stopped."""
+
+    def go_on(self) -> None:
+        """So there is nothing to do here."""
+
     def output(self) -> str:
         return ""
 

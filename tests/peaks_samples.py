@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+from harness.clock.offset import Offset
 from harness.clock.peaks import Peaks, combine
 from harness.report import DeviceInfo
 
@@ -60,6 +61,10 @@ def peaks(info: DeviceInfo = H200, reached: dict[str, float] | None = None, **ch
     if reached is None:
         reached = REACHED if info.kind == "cuda" else REACHED_CPU
     made = combine(
-        info, reached, launch_us=3.1, event_offset_us=1.3, measured_at=datetime(2026, 11, 29, 14, 0, tzinfo=UTC)
+        info,
+        reached,
+        launch_us=3.1,
+        offset=Offset(2.4, 0.1, 1.0),
+        measured_at=datetime(2026, 11, 29, 14, 0, tzinfo=UTC),
     )
     return made.model_copy(update=changed)

@@ -33,7 +33,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[Device]:
     """`measure` played by a fake; every call of it is noted."""
     calls: list[Device] = []
 
-    def fake(device: Device) -> Peaks:
+    def fake(device: Device, _: object = None) -> Peaks:
         calls.append(device)
         return peaks_samples.peaks(device.info, launch_us=float(len(calls)))
 
@@ -196,7 +196,7 @@ def test_a_gpu_is_measured_once(monkeypatch):
     assert known.launch_us > 0
     assert known.event_offset_us >= 0
     assert torch.get_float32_matmul_precision() == before
-    monkeypatch.setattr(module, "measure", lambda _: pytest.fail("measured twice"))
+    monkeypatch.setattr(module, "measure", lambda *_: pytest.fail("measured twice"))
     assert load_or_measure(device) == known
 
 

@@ -155,7 +155,9 @@ def _peaks(peaks: Peaks | None) -> list[tuple[str, str]]:
     rows.append(("special", _peak(peaks, "special_ops", peaks.special_ops, "op", "exp")))
     rows.append(("launch", f"{peaks.launch_us:.2g} us of host time for one small operation through torch"))
     if peaks.kind == "cuda":
-        rows.append(("empty events", f"{peaks.event_offset_us:.2g} us between two events with nothing between them"))
+        beside = "a kernel" if peaks.null_kernel_us is not None else "nothing"
+        offset = f"{peaks.event_offset_us:.3g} +- {peaks.event_offset_half_us:.1g} us"
+        rows.append(("events", f"read {offset} beside {beside} between them"))
     rows.append(("measured", f"{peaks.measured_at:%Y-%m-%d %H:%M} UTC"))
     return rows
 

@@ -51,6 +51,15 @@ NoWait = Annotated[
 ]
 
 
+def _baselines(given: str) -> tuple[str, ...]:
+    """What `--baseline` names."""
+    names = tuple(name.strip() for name in given.split(","))
+    unknown = [name for name in names if name not in ("eager", "compile")]
+    if unknown:
+        raise typer.BadParameter(f"{unknown[0]!r} is no baseline; there are eager and compile, as in eager,compile")
+    return names
+
+
 @guarded
 def run(
     problem: Problem,
@@ -68,7 +77,11 @@ def run(
         typer.Option(metavar="PERCENT", min=0.01, max=50, help="Time until both medians are known this well; 0.3."),
     ] = None,
     budget: Annotated[
-        float | None, typer.Option(metavar="SECONDS", min=0.1, max=3600, help="Time for this long at most; 3.")
+        float | None, typer.Option(metavar="SECONDS", min=0.1, max=3600, help="Time for this long at most; 2.5.")
+    ] = None,
+    baseline: Annotated[
+        str | None,
+        typer.Option(metavar="eager,compile", parser=_baselines, help="compile: also time the reference compiled."),
     ] = None,
     lock_clocks: Annotated[
         bool, typer.Option("--lock-clocks", help="Hold the GPU's clocks while timing; takes root.")
@@ -89,6 +102,7 @@ def run(
         **_asked(
             relative_half_width=None if interval is None else interval / 100,
             budget_s=budget,
+            baselines=baseline,
             lock_clocks=lock_clocks or None,
             wait=False if no_wait else None,
         ),

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from rich.text import Text
 
 from harness.cli import text
-from harness.report import BuildInfo, LeafReport, Measurement, Report, Stage, Steadiness, Timing
+from harness.report import Baseline, BuildInfo, LeafReport, Measurement, Report, Stage, Steadiness, Timing
 
 MAX_DIAGNOSTICS = 6
 MAX_LEAVES = 6
@@ -51,6 +51,7 @@ def timing(measured: Timing, ascii_only: bool) -> list[Row]:
         _with_interval(
             "speedup", text.ratios(measured.speedup, *measured.speedup_ci95), "bold", f": {measured.comparison}"
         ),
+        *(found for name, baseline in measured.baselines.items() for found in _baseline(name, baseline, ascii_only)),
         *_floor(measured, ascii_only),
     ]
     samples = measured.candidate.samples_us
@@ -102,9 +103,21 @@ def _floor(measured: Timing, ascii_only: bool) -> list[Row]:
     return [row("floor", words)]
 
 
+def _baseline(name: str, baseline: Baseline, ascii_only: bool) -> list[Row]:
+    """The reference run in another way, and the speedup over that."""
+    over = text.ratios(baseline.speedup, *baseline.speedup_ci95)
+    return [
+        _measurement(f"by {name}", baseline.measured, ascii_only),
+        _with_interval("speedup", over, "", f": {baseline.comparison}, over that"),
+    ]
+
+
 def _measurement(label: str, measured: Measurement, ascii_only: bool, style: str = "") -> Row:
     values = text.durations(measured.median_us, *measured.ci95_us, ascii_only=ascii_only)
-    return _with_interval(label, values, style, ", host side included" if measured.host_bound else "")
+    more = ", host side included" if measured.host_bound else ""
+    if measured.warm_us is not None:
+        more += f", warm {text.durations(measured.warm_us, ascii_only=ascii_only)[0]}"
+    return _with_interval(label, values, style, more)
 
 
 def _with_interval(label: str, values: list[str], style: str, more: str = "") -> Row:

@@ -3,32 +3,42 @@
 from __future__ import annotations
 
 import itertools
+import secrets
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+import torch
+
 from harness.claims import Output
-from harness.clock.outside import Estimate, estimate, slope
+from harness.clock.outside import Walls
 from harness.compare import FormError, check_form, compare
+from harness.digest import COLUMNS, Passing, seal
+from harness.mask import mask
 from harness.oracle import Oracle
 from harness.report import LeafReport
 from harness.seeds import Seeds
+from harness.transfer import TensorSpec, flat_bytes
+from harness.tree import take_apart
 from harness.workers import Loop, Worker
 
 _QUEUE_US = 250.0
 """Idling queued before a single call, besides the write that empties L2: what a host may take to launch a call."""
-_QUEUE_MIN_US = 50.0
-"""The same between the calls of a batch, where the host can be ahead by more than one call."""
+_QUEUE_MIN_US = 150.0
+"""The same between the calls of a batch: the host has digests to queue as well, and can be ahead by several calls."""
 _QUEUE_MARGIN = 1.3
-"""A batch queues this much more than the host was seen to need."""
+"""A batch queues this much more than the host was seen to need for the call."""
 _LONGER, _WAITED_US, _WAITED_SHARE = 8.0, 20.0, 0.2
 """A queue so many times as long that shortens a call by this much shows that the device had waited for the host."""
-REPEATS = 7
-"""Walls of each length that a slope is made from."""
 _FEW = 5
 """Turns for a first guess."""
+_KEY_BITS = 62
+_LIMIT_S = 60.0
+"""For loops without calls of the submission."""
+
+Own = Literal["empty", "null", "probe"]
 
 
 @dataclass(frozen=True)
@@ -37,21 +47,15 @@ class Sample:
 
     elapsed_us: float
     host_us: float
+    wall_us: float
+    """By our own clock, from the order to begin to the answer that it has ended; 0 for a call in a loop."""
     inputs_seed: int
     call_seed: int
     output: Output
-
-
-@dataclass(frozen=True)
-class Batches:
-    """Batches of n and 2n calls, timed from both sides."""
-
-    turn: Estimate
-    """The wall time of a turn, microseconds."""
-    inside: Estimate
-    """The mean inside reading of a call, microseconds."""
-    calls: int
-    """Calls of all batches."""
+    seal: str = ""
+    """Of a single call: what the worker said at its end."""
+    sums: torch.Tensor | None = None
+    """Of a call in a loop: the sums of its output as they were sealed when the loop ended, [leaves, 256] int64."""
 
 
 class Bench:
@@ -60,26 +64,30 @@ class Bench:
     def __init__(
         self, worker: Worker, oracle: Oracle, seeds: Seeds, numbers: Iterator[int], *, call_limit_s: float
     ) -> None:
-        self._worker = worker
+        self.worker = worker
         self._oracle = oracle
         self._seeds = seeds
         self._numbers = numbers
         self._limit_s = call_limit_s
         self.mode: Literal["device", "host"] = "device" if worker.torch_device.type == "cuda" else "host"
         self.queue_us = _QUEUE_MIN_US
-        """Queued before each call of a batch; empty loops that it is held against must queue the same."""
+        """Queued before each call of a batch; loops that it is held against must queue the same."""
 
     @property
     def loop(self) -> Loop:
         """A loop of this side's mode, without turns yet."""
-        return Loop(turns=0, mode=self.mode, queue_us=self.queue_us, restore_buffers=self._oracle.buffers_move)
+        return Loop(
+            turns=0,
+            mode=self.mode,
+            queue_us=self.queue_us,
+            specs=tuple(self._oracle.output_specs),
+            restore_buffers=self._oracle.buffers_move,
+        )
 
-    def empty_turn_us(self) -> float:
-        """About what one turn without a call takes, microseconds of wall clock."""
-        loop = replace(self.loop, turns=_FEW, empty=_FEW, queue_us=0.0, restore_buffers=False)
-        walls = [self._worker.time(loop, self._limit_s) for _ in range(2)]
-        self._worker.times(loop)
-        return min(walls) / _FEW * 1e6
+    def empty_turns_us(self) -> float:
+        """What one turn without a call takes, microseconds of wall clock, with nothing queued."""
+        loop = replace(self.loop, turns=_FEW, kind="empty", specs=(), queue_us=0.0, restore_buffers=False)
+        return self.worker.time(loop, _LIMIT_S).wall_s / _FEW * 1e6
 
     def choose_mode(self, flush_us: float) -> None:
         """Let first calls do what first calls do; then device mode where the host keeps ahead of the device in it.
@@ -101,77 +109,115 @@ class Bench:
                 self.queue_us = max(_QUEUE_MIN_US, _QUEUE_MARGIN * host_us)
         self.forget()
 
-    def put_fresh(self, count: int = 1) -> list[tuple[int, int]]:
-        """Send that many fresh inputs; returns the seeds of each, of its inputs and of its call."""
+    def put_fresh(self, count: int = 1, *, key: int | None = None) -> list[tuple[int, int]]:
+        """Send that many fresh inputs, under the mask of `key`; returns the seeds of each, of its inputs and call."""
         seeds = [
             (self._seeds.of("timed inputs", number), self._seeds.of("timed call", number))
             for number in itertools.islice(self._numbers, count)
         ]
         pool = self._oracle.pool([inputs for inputs, _ in seeds])
-        self._worker.put("pool", tuple(tuple(inputs) for inputs in pool))
+        if key is not None:
+            mask(take_apart(pool)[1], key)
+        self.worker.put("pool", tuple(tuple(inputs) for inputs in pool))
         return seeds
 
-    def single(self, seeds: tuple[int, int] | None = None, *, queue_us: float = _QUEUE_US) -> Sample:
+    def single(
+        self, seeds: tuple[int, int] | None = None, *, queue_us: float = _QUEUE_US, warm: bool = False
+    ) -> Sample:
         """One call, on an input that is made now unless `seeds` says that it is there already."""
-        inputs_seed, call_seed = seeds or self.put_fresh()[0]
+        key = None if seeds else secrets.randbits(_KEY_BITS)
+        inputs_seed, call_seed = seeds or self.put_fresh(key=key)[0]
         loop = replace(
             self.loop,
             turns=1,
             inputs="pool",
             seeds=self._call_seeds([call_seed]),
             queue_us=queue_us,
+            warm=warm,
+            sealed=seeds is None,
         )
-        self._worker.time(loop, self._limit_s)
-        timed = self._worker.times(loop, "timed")
-        return Sample(timed.elapsed_us[0], timed.host_us[0], inputs_seed, call_seed, timed.outputs[0])
+        ran = self.worker.time(loop, self._limit_s * (2 if warm else 1), key)
+        timed = self.worker.times(loop, "timed")
+        return Sample(
+            timed.elapsed_us[0],
+            timed.host_us[0],
+            ran.wall_s * 1e6,
+            inputs_seed,
+            call_seed,
+            timed.outputs[0],
+            ran.seal,
+        )
 
-    def batches(self, turns: int, repeats: int, look: Callable[[list[Sample]], None]) -> Batches:
+    def own_singles(self, kind: Own, count: int) -> list[float]:
+        """Readings of single turns with a call of our own: what the clock says in just the way it does for `single`."""
+        loop = replace(self.loop, turns=1, kind=kind, queue_us=_QUEUE_US, restore_buffers=False)
+        readings = []
+        for _ in range(count):
+            self.worker.time(loop, _LIMIT_S)
+            readings += self.worker.times(loop).elapsed_us
+        return readings
+
+    def probe_singles(self, count: int) -> tuple[list[float], list[float]]:
+        """Readings and walls, microseconds, of copies of tensors like the outputs, in just the way of `single`."""
+        loop = replace(self.loop, turns=1, kind="probe", inputs="pool", queue_us=_QUEUE_US, sealed=True)
+        loop = replace(loop, restore_buffers=False)
+        readings, walls = [], []
+        for _ in range(count):
+            key = secrets.randbits(_KEY_BITS)
+            self.put_fresh(key=key)  # as before each call: what that leaves in the host's caches is part of a wall
+            ran = self.worker.time(loop, _LIMIT_S, key)
+            readings += self.worker.times(loop).elapsed_us
+            walls.append(ran.wall_s * 1e6)
+        return readings, walls
+
+    def batches(self, turns: int, repeats: int, look: Callable[[list[Sample]], None]) -> Walls:
         """Batches of `turns` and twice as many calls, every one on an input of its own.
 
         `look` gets the calls of each longer batch, whose outputs the worker holds as `batch0`, `batch1`, ...
         """
-        once: list[float] = []
-        twice: list[float] = []
-        inside: list[float] = []
+        walls = Walls(turns)
         self._batch(2 * turns, None)  # memory for outputs is found now, not in a wall
         for _ in range(repeats):
-            once.append(self._batch(turns, inside))
-            twice.append(self._batch(2 * turns, inside, look))
-        return Batches(slope(once, twice, turns), estimate(inside), repeats * 3 * turns)
+            self._batch(turns, walls)
+            self._batch(2 * turns, walls, look)
+        return walls
 
-    def walls(self, turns: int, *, probe: bool = False) -> tuple[Estimate, Estimate]:
-        """The same with empty turns or probes: the wall time of a turn and the mean inside reading."""
-        once: list[float] = []
-        twice: list[float] = []
-        inside: list[float] = []
-        for _ in range(REPEATS):
-            for count, walls in ((turns, once), (2 * turns, twice)):
-                loop = replace(
-                    self.loop,
-                    turns=count,
-                    empty=0 if probe else count,
-                    probe=count if probe else 0,
-                    restore_buffers=False,
-                )
-                walls.append(self._worker.time(loop, self._limit_s))
-                inside.append(statistics.fmean(self._worker.times(loop).elapsed_us))
-        return slope(once, twice, turns), estimate(inside)
+    def probe_batches(self, turns: int, repeats: int) -> Walls:
+        """The same with copies of tensors like the outputs."""
+        walls = Walls(turns)
+        for number in range(repeats + 1):
+            for count in (turns, 2 * turns):
+                loop = replace(self.loop, turns=count, kind="probe", sealed=True, restore_buffers=False)
+                wall_s = self.worker.time(loop, _LIMIT_S).wall_s
+                if number:
+                    walls.add(count, wall_s, self.worker.times(loop).elapsed_us)
+        return walls
 
     def look_at(
         self, sample: Sample, which: Literal["early", "live"], name: str, number: int
     ) -> FormError | list[LeafReport]:
-        """Compare an output that the worker still holds with what the reference gives for the same input."""
+        """Compare an output that the worker still holds with what the reference gives for the same input.
+
+        Raises OutputChanged where it is not the output that the worker had when its loop ended.
+        """
         expected = self._oracle.expected(
             sample.inputs_seed, sample.call_seed, restore_buffers=self._oracle.buffers_move
         )
         output = sample.output
-        if error := check_form(expected, output.value, output.leaves, self._worker.torch_device.type):
+        if error := check_form(expected, output.value, output.leaves, self.worker.torch_device.type):
             return error
-        return compare(expected, self._worker.fetch(name, which, expected.specs), number)
+        passing = Passing(len(expected.leaves), self.worker.torch_device)
+        found = compare(expected, passing.through(self.worker.fetch(name, which, expected.specs)), number)
+        # Of wrong values it is enough to say that they are wrong.
+        if all(leaf.ok for leaf in found):
+            sealed = self._sealed_sums(1, sample.seal)[0] if sample.sums is None else sample.sums
+            if not torch.equal(passing.sums(), sealed):
+                raise OutputChanged
+        return found
 
     def forget(self) -> None:
         """Drop the output of the last single call."""
-        self._worker.drop(["timed0"])
+        self.worker.drop(["timed0"])
 
     def seconds_of_a_call(self) -> float:
         """Seconds that one single call takes with everything around it."""
@@ -180,20 +226,35 @@ class Bench:
         self.forget()
         return time.monotonic() - began
 
-    def _batch(
-        self, turns: int, inside: list[float] | None, look: Callable[[list[Sample]], None] | None = None
-    ) -> float:
+    def _batch(self, turns: int, walls: Walls | None, look: Callable[[list[Sample]], None] | None = None) -> None:
         seeds = self.put_fresh(turns)
-        loop = replace(self.loop, turns=turns, inputs="pool", seeds=self._call_seeds([call for _, call in seeds]))
-        wall = self._worker.time(loop, self._limit_s * turns)
-        timed = self._worker.times(loop, "batch")
+        loop = replace(
+            self.loop, turns=turns, inputs="pool", sealed=True, seeds=self._call_seeds([call for _, call in seeds])
+        )
+        ran = self.worker.time(loop, self._limit_s * turns)
+        timed = self.worker.times(loop, "batch")
+        if walls is not None:
+            walls.add(turns, ran.wall_s, timed.elapsed_us)
         if look is not None:
-            columns = zip(timed.elapsed_us, timed.host_us, seeds, timed.outputs, strict=True)
-            look([Sample(elapsed, host, *pair, output) for elapsed, host, pair, output in columns])
-        self._worker.drop([f"batch{turn}" for turn in range(turns)])
-        if inside is not None:
-            inside.append(statistics.fmean(timed.elapsed_us))
-        return wall
+            sums = self._sealed_sums(turns, ran.seal)
+            columns = zip(timed.elapsed_us, timed.host_us, seeds, timed.outputs, sums, strict=True)
+            look([Sample(elapsed, host, 0.0, *pair, output, "", row) for elapsed, host, pair, output, row in columns])
+        self.worker.drop([f"batch{turn}" for turn in range(turns)])
+
+    def _sealed_sums(self, turns: int, given: str) -> torch.Tensor:
+        """The sums of every output of the last loop, [turns, leaves, 256], as they were when the seal was put on."""
+        spec = TensorSpec("int64", (turns, len(self._oracle.output_specs), COLUMNS))
+        sums = torch.empty(spec.shape, dtype=torch.int64)
+        flat = flat_bytes(sums)
+        for _, first, data in self.worker.fetch("sums", "live", [spec]):
+            flat[first : first + data.numel()] = data.cpu()
+        if seal(sums) != given:
+            raise OutputChanged
+        return sums
 
     def _call_seeds(self, seeds: Sequence[int]) -> tuple[int, ...]:
         return tuple(seeds) if self._oracle.draws else ()
+
+
+class OutputChanged(Exception):
+    """An output is not the one that was there when the clock stopped."""

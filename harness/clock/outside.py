@@ -1,12 +1,15 @@
 """The outside clock: the grader's own wall clock over loops that the worker runs.
 
-    T(n)   wall time of a loop of n turns, from the order to the answer
-    slope  (T(2n) - T(n)) / n: the time of one turn, without what every loop costs once
+    T(n)      wall time of a loop of n turns, from the order to the answer, which carries a digest of every output
+    turn      (T(2n) - T(n)) / n: the time of one turn, without what every loop costs once
+    overhead  what a turn is more than its call: a turn of the probe in the clean process, less what the probe reads
+    outside   turn - overhead: the time of a call that nothing in the submission's process can make smaller
 
-A turn of a loop with calls, less a turn of an empty loop that a clean process runs, is the time of a call that nothing
-in the submission's process can make smaller. It is held against the mean of the inside readings of the same calls. What
-lies between the two clocks even when nobody cheats (gaps between launches) is measured with a probe, a call of our own
-in the clean process, and taken off; how far apart they may be comes from the spread of the slopes.
+The probe is a copy of tensors like the outputs, in the reference's process, which is clean. It is held against the mean
+of the inside readings of the same calls; how far apart they may be comes from the spread of the walls.
+
+What could be gained all the same: the overhead has the digests in it. Whoever makes outputs and digests in one go saves
+the reading of the outputs that a digest takes, and no more.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 _MAD_TO_SIGMA = 1.4826
 """Of a normal distribution: standard deviation over median absolute deviation."""
@@ -31,23 +34,74 @@ class Estimate:
     us: float
     error_us: float
 
+    def __add__(self, other: Estimate) -> Estimate:
+        return Estimate(self.us + other.us, math.hypot(self.error_us, other.error_us))
+
     def __sub__(self, other: Estimate) -> Estimate:
         return Estimate(self.us - other.us, math.hypot(self.error_us, other.error_us))
 
 
+@dataclass
+class Walls:
+    """Loops of n turns and of twice as many, by both clocks."""
+
+    turns: int
+    """n."""
+    once_s: list[float] = field(default_factory=list)
+    """Walls of the shorter ones, seconds."""
+    twice_s: list[float] = field(default_factory=list)
+    """Walls of the longer ones."""
+    inside_us: list[float] = field(default_factory=list)
+    """Mean reading of each loop."""
+    calls: int = 0
+    """Turns of all of them."""
+
+    def add(self, turns: int, wall_s: float, readings_us: Sequence[float]) -> None:
+        """Take in a loop of n or 2n turns."""
+        (self.once_s if turns == self.turns else self.twice_s).append(wall_s)
+        self.inside_us.append(statistics.fmean(readings_us))
+        self.calls += turns
+
+    @property
+    def turn(self) -> Estimate:
+        """The time of a turn by our own clock."""
+        return slope(self.once_s, self.twice_s, self.turns)
+
+    @property
+    def inside(self) -> Estimate:
+        """The mean reading of a turn."""
+        return estimate(self.inside_us)
+
+
 @dataclass(frozen=True)
 class Calibration:
-    """What a clean process on this device says about the clocks."""
+    """What the clean process on this device says about the clocks, for loops like the submission's."""
 
-    empty: Estimate
-    """One turn of an empty loop."""
-    bias: Estimate
-    """Outside less inside for the probe: what honest clocks are apart."""
+    turn: Estimate
+    """A turn of the probe."""
+    inside: Estimate
+    """What the worker's clock reads for the probe in a loop."""
+    single: Estimate
+    """What it reads for the probe alone."""
+    single_wall: Estimate
+    """The wall of a probe alone."""
+    offset: Estimate
+    """What it reads for nothing, alone."""
+
+    @property
+    def overhead(self) -> Estimate:
+        """What a turn takes beside its call."""
+        return self.turn - self.single + self.offset
+
+    @property
+    def inside_offset(self) -> Estimate:
+        """What the worker's clock reads in a loop beside the call."""
+        return self.inside - self.single + self.offset
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """The two clocks over the same calls."""
+    """The two clocks over the same calls: in loops, where ours is exact, and alone, where nothing is done ahead."""
 
     outside_us: float
     """The time of a call by our own clock."""
@@ -55,24 +109,41 @@ class Agreement:
     """The time of a call by the worker's."""
     tolerance_us: float
     """How far the outside may be above the inside."""
+    single_us: float
+    """The time of a call that was alone, by the worker's clock."""
+    single_tolerance_us: float
+    """How far the inside time may be above it."""
+    single_outside_us: float
+    """The time of a call that was alone, by our own clock."""
+    single_outside_tolerance_us: float
+    """How far that may be above the worker's."""
     calls: int
     """Calls that both timed."""
 
     @property
     def confirmed(self) -> bool:
         """Whether our clock agrees that a call takes no longer than was said."""
-        return self.outside_us - self.inside_us <= self.tolerance_us
+        return (
+            self.outside_us - self.inside_us <= self.tolerance_us
+            and self.inside_us - self.single_us <= self.single_tolerance_us
+            and self.single_outside_us - self.single_us <= self.single_outside_tolerance_us
+        )
 
 
 def slope(once_s: Sequence[float], twice_s: Sequence[float], turns: int) -> Estimate:
     """The time of a turn from walls over `turns` and twice as many, each repeated; seconds in, microseconds out.
 
-    What disturbs a wall only ever makes it longer, so the shortest of each length counts; how far the second shortest
-    is from it says how sure that is.
+    What disturbs a wall only ever makes it longer, so the shortest of each length counts; how far the next two are from
+    it says how sure that is.
     """
     short, long = sorted(once_s), sorted(twice_s)
-    apart = math.hypot(*(walls[1] - walls[0] if len(walls) > 1 else walls[0] for walls in (short, long)))
+    apart = math.hypot(_apart(short), _apart(long))
     return Estimate((long[0] - short[0]) / turns * 1e6, apart / turns * 1e6)
+
+
+def _apart(walls: Sequence[float]) -> float:
+    """How far the next two are from the shortest, half of it: one may be as short by chance."""
+    return (walls[min(2, len(walls) - 1)] - walls[0]) / 2 if len(walls) > 1 else walls[0]
 
 
 def estimate(values: Sequence[float]) -> Estimate:
@@ -82,13 +153,42 @@ def estimate(values: Sequence[float]) -> Estimate:
     return Estimate(middle, _MEDIAN_EFFICIENCY * _MAD_TO_SIGMA * deviation / math.sqrt(len(values)))
 
 
-def agreement(turn: Estimate, inside: Estimate, calibration: Calibration, calls: int) -> Agreement:
-    """Hold the clocks against each other: `turn` of the loop with calls, `inside` the mean reading of a call."""
-    outside = turn - calibration.empty - calibration.bias
-    apart = outside - inside
+def mean(values: Sequence[float]) -> Estimate:
+    """The mean and its standard error."""
+    error = statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else abs(values[0])
+    return Estimate(statistics.fmean(values), error)
+
+
+def agreement(
+    measured: Walls,
+    single: Estimate,
+    single_wall: Estimate,
+    calibration: Calibration,
+    *,
+    rounding_us: float,
+    apart_share: float,
+) -> Agreement:
+    """Hold the clocks against each other.
+
+    `single` is the time of a single call, offset taken off, and `single_wall` its wall. Calls in a loop may be slower
+    than single ones by
+    `apart_share` for reasons of the device's (it clocks down under power, its caches and tables are fuller).
+    `rounding_us` is a step of the worker's clock.
+    """
+    outside = measured.turn - calibration.overhead
+    inside = measured.inside - calibration.inside_offset
+    # What is in both cancels, and so does what is unknown of it.
+    clocks = (measured.turn - calibration.turn) - (measured.inside - calibration.inside)
+    alone = (measured.inside - calibration.inside) - (single - calibration.single)
+    alone_outside = single_wall - calibration.single_wall + calibration.single - calibration.offset
+    walls = (single_wall - calibration.single_wall) - (single - calibration.single)
     return Agreement(
         outside_us=outside.us,
         inside_us=inside.us,
-        tolerance_us=_SIGMAS * apart.error_us,
-        calls=calls,
+        tolerance_us=_SIGMAS * clocks.error_us + rounding_us,
+        single_us=single.us,
+        single_tolerance_us=_SIGMAS * alone.error_us + rounding_us + apart_share * abs(single.us),
+        single_outside_us=alone_outside.us,
+        single_outside_tolerance_us=_SIGMAS * walls.error_us + rounding_us + apart_share * abs(single.us),
+        calls=measured.calls,
     )

@@ -25,7 +25,7 @@ import os
 import secrets
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import platformdirs
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -33,8 +33,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from harness.clock.architectures import per_clock
 from harness.device import Device, DeviceError
 from harness.report import DeviceInfo
+from harness.sandbox import Sandbox
+from harness.sandbox import default as default_sandbox
 
-RECIPE = 1
+if TYPE_CHECKING:
+    from harness.clock.offset import Offset
+
+RECIPE = 2
 """Moves when a figure is measured or derived in another way: older files are then measured again."""
 PIN_SHARE = 0.9
 """Least share of the pins' bandwidth that counts as the peak."""
@@ -71,7 +76,12 @@ class Peaks(BaseModel):
     launch_us: float = Field(ge=0)
     """Host time of submitting one small kernel through torch, microseconds."""
     event_offset_us: float = Field(ge=0)
-    """What an empty pair of events reads, microseconds; 0 for a CPU."""
+    """What a pair of events reads beside the kernel between them, microseconds; 0 for a CPU. See offset.py."""
+    event_offset_half_us: float = Field(ge=0)
+    """Half width of its 95 % interval, for one process."""
+    null_kernel_us: float | None
+    """Duration of the smallest kernel, by CUPTI; None where CUPTI may not look, and then the offset is what an empty
+    pair reads."""
     source: dict[str, Source]
     """Where each rate comes from: measured here, or derived from units, clocks and bus width."""
     reached: dict[str, Rate]
@@ -86,22 +96,25 @@ class Peaks(BaseModel):
     """How it was measured."""
 
 
-def measure(device: Device) -> Peaks:
-    """Measure a device that nobody else uses meanwhile; under 2 s once its context exists. Raises DeviceError."""
+def measure(device: Device, sandbox: Sandbox | None = None) -> Peaks:
+    """Measure a device that nobody else uses meanwhile: 2 s, and for a GPU some more for processes in `sandbox`.
+
+    Raises DeviceError.
+    """
     import torch
 
-    from harness.clock.rates import cpu_rates, cuda_rates, event_offset_us, launch_us
+    from harness.clock.offset import Offset, measure_offset
+    from harness.clock.rates import cpu_rates, cuda_rates, launch_us
 
     place = torch.device(device.torch_name)
     try:
         with torch.cuda.device(place) if device.kind == "cuda" else contextlib.nullcontext():
             reached = cuda_rates(place) if device.kind == "cuda" else cpu_rates(device.info.l2_bytes)
+            offset = Offset(0.0, 0.0)
+            if device.kind == "cuda":
+                offset = measure_offset(device, sandbox or default_sandbox())
             return combine(
-                device.info,
-                reached,
-                launch_us=launch_us(place),
-                event_offset_us=event_offset_us(place),
-                measured_at=datetime.now(UTC),
+                device.info, reached, launch_us=launch_us(place), offset=offset, measured_at=datetime.now(UTC)
             )
     except RuntimeError as error:  # what torch raises for every error of a device, running out of its memory included
         first_line = str(error).strip().partition("\n")[0].rstrip(".")
@@ -115,7 +128,7 @@ def combine(
     reached: dict[str, float],
     *,
     launch_us: float,
-    event_offset_us: float,
+    offset: Offset,
     measured_at: datetime,
 ) -> Peaks:
     """Peaks from what was reached and what is known of the device; pure."""
@@ -137,7 +150,9 @@ def combine(
             "kind": info.kind,
             "l2_bytes": info.l2_bytes,
             "launch_us": launch_us,
-            "event_offset_us": event_offset_us,
+            "event_offset_us": offset.us,
+            "event_offset_half_us": offset.half_us,
+            "null_kernel_us": offset.null_us,
             "source": source,
             "reached": reached,
             "measured_at": measured_at,
@@ -166,12 +181,12 @@ def _derived(info: DeviceInfo) -> dict[str, float]:
     return derived
 
 
-def load_or_measure(device: Device, *, again: bool = False) -> Peaks:
+def load_or_measure(device: Device, sandbox: Sandbox | None = None, *, again: bool = False) -> Peaks:
     """The kept figures, or fresh ones, which are then kept; `again` measures in any case."""
     known = None if again else load(device)
     if known is not None:
         return known
-    peaks = measure(device)
+    peaks = measure(device, sandbox)
     # A machine whose cache can't be written measures every time.
     with contextlib.suppress(OSError):
         _keep(device, peaks)

@@ -1,8 +1,9 @@
 """How many calls, in which order, and when to stop. Knows nothing of devices: it is fed times and says what is next.
 
-Candidate and reference alternate in blocks, ABBA, so that a slow drift of the device hits both alike.
+Candidate and reference alternate in blocks, ABBA, so that a slow drift of the device hits both alike; with a further
+side it is ABCCBA.
 
-    add blocks  -->  done? no: the next two turns
+    add blocks  -->  done? no: the next round, one block of each side
                            yes: enough | out of time | most blocks measured | device not steady
 """
 
@@ -16,7 +17,8 @@ import numpy as np
 
 from harness.clock.stats import Interval, clock_step, median_interval, relative_half_width
 
-Side = Literal["candidate", "reference"]
+Side = Literal["candidate", "reference", "compiled"]
+"""compiled: the reference under torch.compile, where that is asked for."""
 
 _HARD_STOP = 4
 """Times the budget: here measuring ends even with fewer blocks than were asked for."""
@@ -30,7 +32,7 @@ class Goal:
 
     relative_half_width: float = 0.003
     """Of both medians' intervals, beside one step of the clock, within which more samples decide nothing."""
-    budget_s: float = 3.0
+    budget_s: float = 2.5
     """Seconds of the whole timing stage."""
     min_blocks: int = 6
     """Blocks of each side at least: fewer leave the interval to what is assumed about them."""
@@ -58,9 +60,11 @@ class Plan:
     goal: Goal
     call_s: dict[Side, float]
     """Seconds that one timed call takes with everything around it, from a trial."""
-    blocks: dict[Side, list[list[float]]] = field(default_factory=lambda: {"candidate": [], "reference": []})
+    reserve_s: float = 0.0
+    """Seconds of the budget that are kept for what comes after the blocks."""
+    blocks: dict[Side, list[list[float]]] = field(init=False)
     """Samples in microseconds, by block."""
-    dropped: dict[Side, list[list[float]]] = field(default_factory=lambda: {"candidate": [], "reference": []})
+    dropped: dict[Side, list[list[float]]] = field(init=False)
     """Blocks that were measured while the device was not steady: they count for nothing."""
     unsteady: list[str] = field(default_factory=list)
     """Why each dropped block was dropped, in words, in the order in which that happened."""
@@ -68,10 +72,16 @@ class Plan:
     """The steps of the clock, if known; those that the samples show are seen anyway."""
     stopped_because: str = ""
 
-    def turns(self) -> Iterator[Side]:
-        """ABBA without end: whose block is next. The caller asks `done` after each pair."""
+    def __post_init__(self) -> None:
+        self.blocks = {side: [] for side in self.call_s}
+        self.dropped = {side: [] for side in self.call_s}
+
+    def rounds(self) -> Iterator[list[Side]]:
+        """Without end: whose blocks are next, every other round backwards. The caller asks `done` after each."""
+        sides = list(self.call_s)
         while True:
-            yield from ("candidate", "reference", "reference", "candidate")
+            yield sides
+            yield sides[::-1]
 
     def calls(self, side: Side) -> int:
         """Calls of one block."""
@@ -108,7 +118,7 @@ class Plan:
         if not self._too_wide():
             return f"both intervals are within {100 * goal.relative_half_width:g} % of their medians"
         # A block that would end beyond the budget is not begun.
-        if elapsed_s + self._pair_s() > goal.budget_s:
+        if elapsed_s + self._round_s() + self.reserve_s > goal.budget_s:
             return f"the budget of {goal.budget_s:g} s was spent"
         if count >= goal.max_blocks:
             return f"{_blocks(goal.max_blocks)} of each side were measured"
@@ -147,7 +157,7 @@ class Plan:
     def _count(self) -> int:
         return min(len(blocks) for blocks in self.blocks.values())
 
-    def _pair_s(self) -> float:
+    def _round_s(self) -> float:
         return sum(self.calls(side) * seconds for side, seconds in self.call_s.items())
 
 

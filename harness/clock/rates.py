@@ -7,7 +7,6 @@ the device's context exists. Nothing here knows what the figures are for.
 from __future__ import annotations
 
 import contextlib
-import statistics
 import time
 from collections.abc import Callable, Iterator
 
@@ -21,7 +20,6 @@ _RUNS = 3
 _COPY_BYTES = 1 << 30
 _CPU_COPY_BYTES = 128 << 20
 _LAUNCHES = 300
-_PAIRS = 100
 
 
 def cuda_rates(device: torch.device) -> dict[str, float]:
@@ -76,22 +74,6 @@ def launch_us(device: torch.device) -> float:
         if device.type == "cuda":
             torch.cuda.synchronize(device)
     return min(readings) / _LAUNCHES * 1e6
-
-
-def event_offset_us(device: torch.device) -> float:
-    """Microseconds between two events with nothing between them, behind a write that keeps a GPU busy; 0 for a CPU."""
-    if device.type != "cuda":
-        return 0.0
-    filler = torch.empty(64 << 20, dtype=torch.uint8, device=device)
-    readings = []
-    for _ in range(_PAIRS):
-        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        filler.zero_()
-        start.record()
-        end.record()
-        torch.cuda.synchronize(device)
-        readings.append(start.elapsed_time(end) * 1e3)
-    return float(statistics.median(readings))
 
 
 def _copy_rate(device: torch.device, size: int) -> float:

@@ -115,6 +115,8 @@ class NvmlSource:
         """`nvml` is the module pynvml, initialised; `ours` gives the processes that don't count as others."""
         self._nvml = nvml
         self._ours = ours
+        self._told_apart: dict[int, bool] = {}
+        """Processes seen on the device, and whether they are ours."""
         self._handle = self._ask(nvml.nvmlDeviceGetHandleByUUID, uuid)
 
     def quick(self) -> Reading:
@@ -151,9 +153,13 @@ class NvmlSource:
         }
 
     def _others(self) -> Iterator[Process]:
-        ours = self._ours()
-        for found in self._ask(self._nvml.nvmlDeviceGetComputeRunningProcesses, self._handle) or ():
-            if found.pid not in ours:
+        running = self._ask(self._nvml.nvmlDeviceGetComputeRunningProcesses, self._handle) or ()
+        if any(found.pid not in self._told_apart for found in running):
+            # Asked only for a process not seen before: all of /proc is read for it.
+            ours = self._ours()
+            self._told_apart |= {found.pid: found.pid in ours for found in running}
+        for found in running:
+            if not self._told_apart[found.pid]:
                 yield Process(found.pid, _name(found.pid))
 
     def _ask(self, question: Callable[..., Any], *args: Any) -> Any:

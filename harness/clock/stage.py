@@ -1,17 +1,20 @@
 """The time stage: candidate and reference in turn, each in its own process, seen by two clocks.
 
-    calibrate   the reference's process, which is clean, runs empty loops and probes
+    prepare     first calls, each side's mode; the reference's process, which is clean, says what the clocks read beside
+                a call
     blocks      single calls, candidate and reference alternating; each input is made after the call before it ended
-    batches     the candidate's calls in loops of n and 2n, over which our own wall clock runs
+    warm        a few calls on inputs that were just used
+    confirm     the candidate's calls in loops of n and 2n, over which our own wall clock runs
 
-Outputs of single calls and of batches are compared with the reference's. Which of them is decided after they were
-returned, and the last one always is.
+Outputs of single calls and of loops are compared with the reference's. Which of them is decided after they were
+returned, and the last one always is. While another side is measured, the candidate's process is stopped.
 """
 
 from __future__ import annotations
 
 import contextlib
 import itertools
+import math
 import secrets
 import statistics
 import time
@@ -20,32 +23,61 @@ from typing import Literal
 
 import torch
 
-from harness.clock.bench import REPEATS, Batches, Bench, Sample
-from harness.clock.outside import Agreement, Calibration, Estimate, agreement
+from harness.clock.bench import Bench, OutputChanged, Sample
+from harness.clock.offset import Offset
+from harness.clock.outside import Agreement, Calibration, Estimate, Walls, agreement, estimate, mean
 from harness.clock.plan import Goal, Plan, Side
 from harness.clock.readings import Source
-from harness.clock.stats import compare_speed, median_interval, ratio_interval
+from harness.clock.stats import (
+    clock_step,
+    compare_speed,
+    median_interval,
+    median_of,
+    ratio_interval,
+    widened,
+    widened_ratio,
+)
 from harness.clock.steady import Watch
 from harness.compare import FormError, worst
 from harness.evidence import Evidence
 from harness.oracle import Oracle
-from harness.report import LeafReport, Measurement, OutsideClock, Timing
+from harness.report import Baseline, LeafReport, Measurement, OutsideClock, Timing, Warning_
 from harness.seeds import Seeds
 from harness.workers import Worker, WorkerFailure
 
 _VERIFIED = 4
 """Single calls that are verified on average, besides the last."""
 _BATCH_S = 0.02
-"""Seconds that a short batch should take: long enough that a wall of it is exact, short enough for many."""
+"""Seconds that a short loop should take: long enough that a wall of it is exact, short enough for many."""
 _CONFIRM_S = 5.0
 """Seconds of calls for one comparison of the clocks, as far as a call is shorter than that."""
 _BATCH_MAX = 200
 _BATCH_MEMORY = 0.1
-"""Share of the device's free memory that the inputs and outputs of a long batch may take."""
+"""Share of the device's free memory that the inputs and outputs of a long loop may take."""
+_REPEATS = 6
+"""Walls of each length that the time of a turn is made from."""
 _ROUNDS = 3
 """Times that the clocks may disagree before it counts."""
+_SINGLES = 40
+"""Readings of our own calls that an offset is made from."""
+_OFFSET_MOVED = 2.0
+"""Half widths of its interval that the offset of a grading may be from the device's."""
+_WARM = 10
+"""Warm calls of each side at most."""
+_IDLE_WITHIN_S = 1.0
+"""How long a device may go on working for a process that was stopped."""
+_BUSY = 1.5
+"""A turn without a call that takes so many times its usual time shares the device with something."""
+_APART = {"cuda": 0.02, "cpu": 0.25}
+"""Share by which calls in a loop may be slower than single ones: on a CPU they share caches and cores with whatever
+else runs."""
+_CAPPED = 0.1
+"""The same on a GPU whose board draws all the power it may."""
 _METHODS = {
-    ("cuda", "device"): "device events around one call, L2 cold, behind queued work; an empty pair's reading taken off",
+    (
+        "cuda",
+        "device",
+    ): "device events around one call, L2 cold, behind queued work; less what they read beside a kernel",
     ("cuda", "host"): "host clock around one call and the wait for the device, L2 cold; an empty wait taken off",
     ("cpu", "host"): "host clock around one call, caches cold",
 }
@@ -66,10 +98,13 @@ class TimeStage:
         evidence: Evidence,
         source: Source,
         *,
-        call_limit_s: float,
+        offset: Offset | None,
+        call_limit_s: dict[Side, float],
         alias_outputs: bool,
     ) -> None:
-        """`alias_outputs`: whether an output may be memory that the next call writes to."""
+        """`offset`: what the device's clock reads beside a kernel; None for a CPU. `call_limit_s`: seconds of a call.
+        `alias_outputs`: whether an output may be memory that the next call writes to.
+        """
         self._oracle = oracle
         self._evidence = evidence
         self._alias_outputs = alias_outputs
@@ -77,9 +112,14 @@ class TimeStage:
         self._watch = Watch(source, judged=self._device.type == "cuda")
         numbers = itertools.count()
         self._benches: dict[Side, Bench] = {
-            side: Bench(worker, oracle, seeds, numbers, call_limit_s=call_limit_s) for side, worker in workers.items()
+            side: Bench(worker, oracle, seeds, numbers, call_limit_s=call_limit_s[side])
+            for side, worker in workers.items()
         }
-        self._offset_us: dict[Side, float] = {}
+        self._device_offset = offset
+        self._offsets: dict[str, Offset] = {}
+        self._flush_us = 0.0
+        self._walls_us: list[float] = []
+        """Of the candidate's single calls."""
         self._compared: list[list[LeafReport]] = []
         self._calls = 0
         self.verified = 0
@@ -89,88 +129,165 @@ class TimeStage:
         began = time.monotonic()
         on_block("warming up")
         calibration = self._prepare()
-        plan = Plan(goal, {side: self._call_seconds(side) for side in self._benches})
+        prepared_s = time.monotonic() - began
+        plan = Plan(goal, {side: self._call_seconds(side) for side in self._benches}, reserve_s=prepared_s / 2)
         share = min(1.0, _VERIFIED / (goal.min_blocks * plan.calls("candidate")))
-        turns = plan.turns()
-        while not plan.done(time.monotonic() - began):
-            on_block(f"block {len(plan.blocks['candidate']) + 1}")
-            for side in (next(turns), next(turns)):
-                self._steady_block(plan, side, share)
-            if self._wrong():
+        rounds = plan.rounds()
+        try:
+            while not plan.done(time.monotonic() - began):
+                on_block(f"block {len(plan.blocks['candidate']) + 1}")
+                for side in next(rounds):
+                    self._steady_block(plan, side, share)
+                if self._wrong():
+                    return
+            if plan.unstable:
+                self._evidence.unsteady = self._watch.summary()
                 return
-        if plan.unstable:
-            self._evidence.unsteady = self._watch.summary()
+            on_block("confirming")
+            warm_us = {side: self._warm(side, plan.call_s[side]) for side in self._benches}
+            confirmed = self._confirm(calibration, plan.blocks["candidate"])
+            if not self._wrong():
+                self._block("candidate", 1, 1.0)
+        except OutputChanged:
+            self._evidence.output_changed = True
             return
-        on_block("confirming")
-        median_us = statistics.median(itertools.chain(*plan.blocks["candidate"]))
-        confirmed = self._confirm(calibration, median_us)
         if not self._wrong():
-            self._block("candidate", 1, 1.0)
-        if not self._wrong():
-            self._evidence.timing = self._timing(plan, confirmed)
+            self._evidence.timing = self._timing(plan, confirmed, warm_us)
 
     def _prepare(self) -> Calibration:
-        """Choose each side's mode, and let the clean process say what its clocks are apart."""
+        """Choose each side's mode, and let the clean process say what its clocks read beside a call."""
         reference, candidate = self._benches["reference"], self._benches["candidate"]
         with self._blaming("reference"):
-            flush_us = reference.empty_turn_us()
-            reference.choose_mode(flush_us)
-        candidate.choose_mode(flush_us)
-        with self._blaming("reference"):
-            own_mode, reference.mode = reference.mode, candidate.mode
-            reference.queue_us = candidate.queue_us
-            turn_us = flush_us + (candidate.queue_us if candidate.mode == "device" else 0.0)
-            turns = max(3, min(_BATCH_MAX, int(_BATCH_S * 1e6 / max(turn_us, 1.0))))
-            # An empty pair of events reads something, and so does an empty wait: neither is time of a call. Read in the
-            # clean process, since a larger figure would make the submission faster.
-            empty, offset = reference.walls(turns)
-            probe, probe_inside = reference.walls(turns, probe=True)
-            reference.mode = own_mode
-            own_offset = offset if own_mode == candidate.mode else reference.walls(turns)[1]
-        self._offset_us = {"candidate": offset.us, "reference": own_offset.us}
-        return Calibration(empty=empty, bias=probe - empty - (probe_inside - offset))
+            self._flush_us = min(reference.empty_turns_us() for _ in range(2))
+            reference.choose_mode(self._flush_us)
+        if "compiled" in self._benches:
+            with self._blaming("compiled"):
+                self._benches["compiled"].choose_mode(self._flush_us)
+        candidate.choose_mode(self._flush_us)
+        with self._alone("reference"), self._blaming("reference"):
+            for mode in {bench.mode for bench in self._benches.values()}:
+                self._offsets[mode] = self._offset_of(reference, mode)
+            return self._calibrate(reference, candidate)
+
+    def _offset_of(self, clean: Bench, mode: Literal["device", "host"]) -> Offset:
+        """What the clock reads beside a call. Read in the clean process: a larger figure makes a submission faster."""
+        own_mode, clean.mode = clean.mode, mode
+        known = self._device_offset if mode == "device" else None
+        readings = clean.own_singles("empty" if known is None or known.null_us is None else "null", _SINGLES)
+        clean.mode = own_mode
+        now_us = median_of(readings) - (known.null_us or 0.0 if known is not None else 0.0)
+        if known is None:
+            return Offset(now_us, 2 * estimate(readings).error_us)
+        if abs(now_us - known.us) <= _OFFSET_MOVED * known.half_us + clock_step(readings):
+            return known
+        self._evidence.warnings.append(
+            Warning_(
+                code="time.offset_moved",
+                message=f"The device's events read {now_us:.2f} us beside a kernel now, and {known.us:.2f} us when the "
+                "device was measured; the figure of now was taken off. `harness device --measure` measures again.",
+            )
+        )
+        return Offset(now_us, known.half_us, known.null_us)
+
+    def _calibrate(self, clean: Bench, candidate: Bench) -> Calibration:
+        """Let the clean process run the candidate's loops with copies of our own."""
+        own, (clean.mode, clean.queue_us) = (clean.mode, clean.queue_us), (candidate.mode, candidate.queue_us)
+        offset = self._offsets[candidate.mode]
+        readings, single_walls = clean.probe_singles(_SINGLES)
+        single = mean(readings)
+        turn_us = self._flush_us + single.us + (candidate.queue_us if candidate.mode == "device" else 0.0)
+        walls = clean.probe_batches(self._batch_turns(turn_us), _REPEATS)
+        clean.mode, clean.queue_us = own
+        return Calibration(walls.turn, walls.inside, single, estimate(single_walls), Estimate(offset.us, 0.0))
 
     def _call_seconds(self, side: Side) -> float:
-        with self._blaming(side):
+        with self._alone(side), self._blaming(side):
             return self._benches[side].seconds_of_a_call()
 
     def _steady_block(self, plan: Plan, side: Side, share: float) -> None:
         """Measure a block, and again as long as the device was not steady and the plan bears it."""
         while True:
-            with self._blaming(side), self._watch.block() as seen:
+            with self._alone(side) as idle, self._blaming(side), self._watch.block() as seen:
                 plan.blocks[side].append(self._block(side, plan.calls(side), share))
-            why = self._watch.judge(side, seen)
-            if why is None or not plan.replace_last(side, why.message):
+            judged = self._watch.judge(side, seen)
+            why = judged.message if judged is not None else None
+            if not idle:
+                why = "the device went on working for the submission after its calls had ended"
+            if why is None or not plan.replace_last(side, why):
                 return
+
+    @contextlib.contextmanager
+    def _alone(self, side: Side) -> Iterator[bool]:
+        """Stop the candidate's process while another side is measured. Says whether the device then fell idle."""
+        if side == "candidate":
+            yield True
+            return
+        with self._benches["candidate"].worker.stopped():
+            yield self._device.type == "cpu" or self._falls_idle(self._benches[side])
+
+    def _falls_idle(self, clean: Bench) -> bool:
+        """Wait until turns without a call take no longer than they must."""
+        until = time.monotonic() + _IDLE_WITHIN_S
+        while clean.empty_turns_us() > _BUSY * self._flush_us + 100.0:
+            if time.monotonic() > until:
+                return False
+            time.sleep(0.02)
+        return True
 
     def _block(self, side: Side, calls: int, share: float) -> list[float]:
         bench = self._benches[side]
         samples = []
         # The reference's outputs are not in question: one fresh input a block is enough for it.
-        shared = bench.put_fresh()[0] if side == "reference" else None
+        shared = None if side == "candidate" else bench.put_fresh()[0]
         for _ in range(calls):
             sample = bench.single(shared)
-            samples.append(max(0.0, sample.elapsed_us - self._offset_us[side]))
+            samples.append(self._net(side, sample.elapsed_us))
+            if side == "candidate":
+                self._walls_us.append(sample.wall_us)
             # Decided only now: until it returned, a call could not know whether it would be looked at.
             if side == "candidate" and secrets.randbelow(1 << 30) < share * (1 << 30):
                 self._look_at(sample, "early", "timed0")
-            bench.forget()
+        bench.forget()
         return samples
 
-    def _confirm(self, calibration: Calibration, median_us: float) -> Agreement:
+    def _warm(self, side: Side, call_s: float) -> float:
+        """Median of a few calls on an input that was just used."""
+        with self._alone(side), self._blaming(side):
+            bench = self._benches[side]
+            calls = max(1, min(_WARM, int(0.05 / max(call_s, 1e-9))))
+            samples = [self._net(side, bench.single(warm=True).elapsed_us) for _ in range(calls)]
+            bench.forget()
+        return statistics.median(samples)
+
+    def _net(self, side: Side, elapsed_us: float) -> float:
+        return max(0.0, elapsed_us - self._offsets[self._benches[side].mode].us)
+
+    def _confirm(self, calibration: Calibration, blocks: list[list[float]]) -> Agreement:
         """Hold our clock against the worker's until they agree, or have disagreed often enough."""
-        turn_us = calibration.empty.us + median_us
+        singles = [sample for block in blocks for sample in block]
+        turn_us = calibration.turn.us - calibration.single.us + statistics.median(singles)
         turns = self._batch_turns(turn_us)
-        repeats = max(1, min(REPEATS, int(_CONFIRM_S * 1e6 / (3 * turns * turn_us))))
+        repeats = max(2, min(_REPEATS, int(_CONFIRM_S * 1e6 / (3 * turns * turn_us))))
         for attempt in range(_ROUNDS):
-            measured = self._batches(turns, repeats)
-            inside = Estimate(measured.inside.us - self._offset_us["candidate"], measured.inside.error_us)
-            found = agreement(measured.turn, inside, calibration, measured.calls)
+            with self._watch.block() as seen:
+                measured = self._batches(turns, repeats)
+            apart = _CAPPED if "sw_power_cap" in seen.seen.throttle else _APART[self._device.type]
+            found = agreement(
+                measured,
+                mean(singles),
+                estimate(self._walls_us),
+                calibration,
+                rounding_us=clock_step(singles),
+                apart_share=apart,
+            )
             if found.confirmed or self._wrong() or attempt == _ROUNDS - 1:
                 break
+            # What has changed since the blocks were measured is no disagreement.
+            self._walls_us = []
+            singles = self._block("candidate", min(20, max(3, len(blocks[0]))), 0.0)
         return found
 
-    def _batches(self, turns: int, repeats: int) -> Batches:
+    def _batches(self, turns: int, repeats: int) -> Walls:
         def look(samples: list[Sample]) -> None:
             # A model whose state moves gives other outputs in the middle of a batch than at its start.
             if not self._oracle.buffers_move:
@@ -206,20 +323,26 @@ class TimeStage:
         try:
             yield
         except WorkerFailure as failure:
-            if side == "reference":
-                raise ReferenceFailed(str(failure)) from failure
-            raise
+            if side == "candidate":
+                raise
+            raise ReferenceFailed(str(failure)) from failure
 
-    def _timing(self, plan: Plan, confirmed: Agreement) -> Timing:
-        candidate, reference = plan.blocks["candidate"], plan.blocks["reference"]
-        measured = {side: self._measurement(side, blocks) for side, blocks in plan.blocks.items()}
-        speedup_ci95 = ratio_interval(reference, candidate)
+    def _timing(self, plan: Plan, confirmed: Agreement, warm_us: dict[Side, float]) -> Timing:
+        measured = {side: self._measurement(side, blocks, warm_us[side]) for side, blocks in plan.blocks.items()}
+        speedup, interval = self._speedup(plan, "reference")
+        baselines = {}
+        if "compiled" in plan.blocks:
+            faster, of = self._speedup(plan, "compiled")
+            baselines["compile"] = Baseline(
+                measured=measured["compiled"], speedup=faster, speedup_ci95=of, comparison=compare_speed(of)
+            )
         return Timing(
             candidate=measured["candidate"],
             reference=measured["reference"],
-            speedup=measured["reference"].median_us / max(measured["candidate"].median_us, 1e-9),
-            speedup_ci95=speedup_ci95,
-            comparison=compare_speed(speedup_ci95),
+            speedup=speedup,
+            speedup_ci95=interval,
+            comparison=compare_speed(interval),
+            baselines=baselines,
             shortfall=plan.shortfall(),
             # Of a CPU little can be read, and none of it decides anything.
             steadiness=self._watch.summary() if self._device.type == "cuda" else None,
@@ -227,20 +350,36 @@ class TimeStage:
                 outside_us=confirmed.outside_us,
                 inside_us=confirmed.inside_us,
                 tolerance_us=confirmed.tolerance_us,
+                single_us=confirmed.single_us,
+                single_tolerance_us=confirmed.single_tolerance_us,
+                single_outside_us=confirmed.single_outside_us,
+                single_outside_tolerance_us=confirmed.single_outside_tolerance_us,
                 calls=confirmed.calls,
                 confirmed=confirmed.confirmed,
             ),
             stopped_because=plan.stopped_because,
         )
 
-    def _measurement(self, side: Side, blocks: list[list[float]]) -> Measurement:
+    def _speedup(self, plan: Plan, baseline: Side) -> tuple[float, tuple[float, float]]:
+        """How many times as fast as `baseline`, and its interval."""
+        above, below = plan.blocks[baseline], plan.blocks["candidate"]
+        tops, bottoms = (median_of(list(itertools.chain(*blocks))) for blocks in (above, below))
+        unknown = [
+            self._offsets[self._benches[side].mode].half_us / max(median, 1e-9)
+            for side, median in ((baseline, tops), ("candidate", bottoms))
+        ]
+        return tops / max(bottoms, 1e-9), widened_ratio(ratio_interval(above, below), math.hypot(*unknown))
+
+    def _measurement(self, side: Side, blocks: list[list[float]], warm_us: float) -> Measurement:
         samples = [sample for block in blocks for sample in block]
         mode = self._benches[side].mode
+        median_us = median_of(samples)
         return Measurement(
-            median_us=statistics.median(samples),
-            ci95_us=median_interval(blocks),
+            median_us=median_us,
+            ci95_us=widened(median_interval(blocks), median_us, self._offsets[mode].half_us),
             mean_us=statistics.fmean(samples),
             min_us=min(samples),
+            warm_us=warm_us,
             samples_us=samples,
             block_sizes=[len(block) for block in blocks],
             method=_METHODS[self._device.type, mode],

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import functools
 import math
+import statistics
 from collections.abc import Sequence
 from statistics import NormalDist
 from typing import Literal
@@ -88,6 +89,34 @@ def ratio_interval(numerator: Blocks, denominator: Blocks, *, resamples: int = R
     low, high = _stretched(low, top / bottom, high, _stretch(min(len(above), len(below))))
     steps = sum(clock_step(np.concatenate(side)) / 2 / center for side, center in ((above, top), (below, bottom)))
     return low * math.exp(-steps), high * math.exp(steps)
+
+
+def median_of(samples: Sequence[float]) -> float:
+    """The median; of samples that come in steps, as if each were spread over its step (the median of grouped data).
+
+    The plain median of such samples is a step or lies between two, whatever share of them is on either side.
+    """
+    step = clock_step(samples)
+    return float(statistics.median_grouped(samples, step)) if step else float(statistics.median(samples))
+
+
+def widened(interval: Interval, median: float, half_width: float) -> Interval:
+    """The interval of a median from which something was taken off that is itself known to +- `half_width` only."""
+    low, high = interval
+    return (
+        max(0.0, median - math.hypot(max(0.0, median - low), half_width)),
+        median + math.hypot(max(0.0, high - median), half_width),
+    )
+
+
+def widened_ratio(interval: Interval, share: float) -> Interval:
+    """The interval of a ratio that is uncertain by a further `share` of itself."""
+    low, high = interval
+    if low <= 0 or math.isinf(high):
+        return interval
+    middle = math.sqrt(low * high)
+    factor = math.exp(math.hypot(math.log(high / middle), share))
+    return middle / factor, middle * factor
 
 
 def relative_half_width(interval: Interval) -> float:

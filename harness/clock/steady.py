@@ -17,6 +17,7 @@ import contextlib
 import statistics
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -30,9 +31,11 @@ CLOCK_SHARE = 0.02
 _NOT_STEADY = ("hw_slowdown", "sw_thermal_slowdown", "hw_thermal_slowdown", "hw_power_brake")
 _CAPPED = "sw_power_cap"
 _IDLE = "gpu_idle"
-_PERIOD_S = 0.01
+_PERIOD_S = 0.05
 _COST_SHARE = 0.01
 """Of the time, at most, that reading may take while a block runs."""
+_FULL_EVERY_S = 0.5
+"""Between readings of everything."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +103,7 @@ class Block:
     @property
     def seen(self) -> Reading:
         """All of it as one."""
-        return merged(self.readings)
+        return merged(list(self.readings))
 
 
 class Watch:
@@ -118,7 +121,8 @@ class Watch:
         self._clock_share = clock_share
         self._period_s = period_s
         self._known = frozenset(source.full().other_processes)
-        self._steady: dict[Side, list[Reading]] = {"candidate": [], "reference": []}
+        self._full_at = 0.0
+        self._steady: defaultdict[Side, list[Reading]] = defaultdict(list)
         self._all: list[Reading] = []
         self._unsteady: list[Unsteady] = []
 
@@ -133,16 +137,23 @@ class Watch:
 
         def read_on() -> None:
             while not over.wait(pause_s):
-                block.readings.append(self._source.quick())
+                block.readings.append(self._reading())
 
         thread = threading.Thread(target=read_on, name="readings", daemon=True)
         thread.start()
         try:
             yield block
         finally:
+            # A reading that is under way may come too late: it is not waited for.
             over.set()
-            thread.join()
-            block.readings.append(self._source.full())
+            block.readings.append(self._reading())
+
+    def _reading(self) -> Reading:
+        """A full reading, which takes a tenth of a second, where the last one is some time ago."""
+        if time.monotonic() - self._full_at < _FULL_EVERY_S:
+            return self._source.quick()
+        self._full_at = time.monotonic()
+        return self._source.full()
 
     def judge(self, side: Side, block: Block) -> Unsteady | None:
         """Whether the block of `side` that just ended counts; None: it does."""

@@ -112,6 +112,14 @@ class Sandboxed(abc.ABC):
         """
 
     @abc.abstractmethod
+    def stop(self) -> None:
+        """Hold everything in it still, until `go_on`: no thread of it runs. What it had a GPU do goes on there."""
+
+    @abc.abstractmethod
+    def go_on(self) -> None:
+        """Let it run again."""
+
+    @abc.abstractmethod
     def output(self) -> str:
         """What it has printed so far, stdout and stderr in order of arrival, decoded with replacement.
 

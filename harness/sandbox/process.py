@@ -19,11 +19,13 @@ import sys
 import threading
 import time
 from collections import deque
+from collections.abc import Iterable
 from pathlib import Path
 
 from harness.sandbox.base import Exit, Limit, Limits, Sandboxed, SandboxError
 from harness.sandbox.folders import folder_use
 from harness.sandbox.scratch import Scratch
+from harness.sandbox.supervisor import descendants
 from harness.sandbox.usage import Seen, exact_memory, look
 
 _SUPERVISOR = Path(__file__).with_name("supervisor.py")
@@ -149,6 +151,16 @@ class SupervisedProcess(Sandboxed):
                 "a process may hang in a driver, or its scratch folder can't be removed"
             ) from None
 
+    def stop(self) -> None:
+        stopped: set[int] = set()
+        # A process that was forked while the others were looked for is found in the next round.
+        while fresh := set(descendants(self._process.pid)) - stopped:
+            _signal_all(fresh, signal.SIGSTOP)
+            stopped |= fresh
+
+    def go_on(self) -> None:
+        _signal_all(descendants(self._process.pid), signal.SIGCONT)
+
     def output(self) -> str:
         return self._output.text()
 
@@ -249,6 +261,12 @@ class SupervisedProcess(Sandboxed):
         if (used := exact_memory(seen)) > limit:
             self._break(Limit.MEMORY, limit, used)
         return time.monotonic() + 2 * (time.monotonic() - began)
+
+
+def _signal_all(pids: Iterable[int], number: signal.Signals) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
 
 
 def _rlimits(limits: Limits) -> dict[str, int]:

@@ -53,13 +53,14 @@ def main(fd: int) -> None:
         if order["type"] == "exit":
             # Without clean-up: exit hooks and destructors are the submission's, and nobody waits for their opinion.
             os._exit(0)
+        runner.ticket = order["ticket"]
         try:
             answer = orders[order["type"]](order)
         except Failure as failure:
             answer = failure.to_json()
         except BaseException as error:  # noqa: BLE001 - whatever the submission raises is an answer too
             answer = describe_failure(error, runner.path)
-        answer["ticket"] = order["ticket"]
+        answer["ticket"] = runner.ticket
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(Exception):  # the submission may have closed or replaced it
                 stream.flush()
@@ -71,7 +72,7 @@ def main(fd: int) -> None:
             os._exit(1)
         except WireError as error:
             too_large = Failure("output", f"what came back is too large to be passed on: {error}")
-            channel.send({**too_large.to_json(), "ticket": order["ticket"]})
+            channel.send({**too_large.to_json(), "ticket": runner.ticket})
 
 
 if __name__ == "__main__":

@@ -15,6 +15,8 @@ from harness.worker.failure import Failure
 _M_PERTURB = -6
 _PERSISTING_L2_SIZE = 0x06
 """cudaLimitPersistingL2CacheSize."""
+_L2_FETCH_GRANULARITY = 0x05
+"""cudaLimitMaxL2FetchGranularity: bytes that a miss fetches."""
 
 
 class CpuMemory:
@@ -30,6 +32,12 @@ class CpuMemory:
         """
         with contextlib.suppress(AttributeError):
             self._libc.mallopt(_M_PERTURB, 0x80 if sizes else 0)
+
+    def refill(self, sizes: list[int], count: int) -> None:
+        """Poison what the next outputs of these sizes may be made in, as far as the C library hands it out again."""
+        blocks = [torch.empty(size, dtype=torch.uint8) for size in sizes for _ in range(count) if size]
+        for block in blocks:
+            block.fill_(0xFF)
 
     def release(self) -> None:
         """Freed memory goes back by itself on a CPU."""
@@ -47,6 +55,10 @@ class CudaMemory:
     def __init__(self, device: torch.device) -> None:
         self._device = device
         self._runtime = _loaded_runtime()
+        self._granularity = ctypes.c_size_t(0)
+        if self._runtime is not None:
+            self._runtime.cudaDeviceGetLimit(ctypes.byref(self._granularity), _L2_FETCH_GRANULARITY)
+            self._last_error()
 
     def poison(self, sizes: list[int]) -> None:
         """Fill with 0xff bytes (NaN as a float) blocks of these sizes, and all that the allocator holds free."""
@@ -73,10 +85,27 @@ class CudaMemory:
         """Give memory that the allocator keeps for later back to the device, where others need it."""
         torch.cuda.empty_cache()
 
-    def reset_persisting(self) -> None:
-        """No line of L2 is kept from one call to the next: limit to zero, and what was set aside becomes normal."""
+    def refill(self, sizes: list[int], count: int) -> None:
+        """Poison what the next `count` outputs of these sizes will be made in, and as much again."""
+        blocks = [
+            torch.empty(size, dtype=torch.uint8, device=self._device)
+            for size in sizes
+            for _ in range(count + 1)
+            if size
+        ]
+        for block in blocks:
+            block.fill_(0xFF)
+
+    def reset_limits(self) -> None:
+        """Set back what outlasts a call and can make the next one faster.
+
+        No line of L2 is kept from one call to the next (limit to zero, and what was set aside becomes normal), and a
+        miss fetches as many bytes as in any process.
+        """
         if self._runtime is None:
             return
+        if self._granularity.value:
+            self._runtime.cudaDeviceSetLimit(_L2_FETCH_GRANULARITY, self._granularity)
         self._runtime.cudaDeviceSetLimit(_PERSISTING_L2_SIZE, ctypes.c_size_t(0))
         self._runtime.cudaCtxResetPersistingL2Cache()
         # Devices without the feature say so; that is no error of the submission's.

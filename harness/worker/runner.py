@@ -7,25 +7,35 @@ return (`early`): work that was not finished by then shows as a difference.
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import gc
 import importlib.util
 import inspect
 import os
+import secrets
 import sys
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 
+from harness.digest import COLUMNS, column_sums, seal
+from harness.generators import seed_torch
+from harness.mask import mask
 from harness.transfer import ByteStream, TensorSpec, flat_bytes
 from harness.tree import TreeError, put_together, take_apart
 from harness.window import Window, open_window
 from harness.wire import Channel
-from harness.worker.clock import CpuClock, CudaClock
+from harness.worker.clock import CpuClock, CudaClock, Turns
 from harness.worker.failure import Failure
 from harness.worker.memory import CpuMemory, CudaMemory
+
+_ASIDE, _ASIDE_BYTES = 4, 64 << 20
+"""Tensors of a value for which room is taken beside their own, and how large they may be."""
 
 
 @dataclass
@@ -49,6 +59,8 @@ class Runner:
     def __init__(self, channel: Channel) -> None:
         self.path: Path | None = None
         """The file that the submission was imported from."""
+        self.ticket = ""
+        """Of the order that is to be answered next."""
         self._channel = channel
         self._device = torch.device("cpu")
         self._memory: CpuMemory | CudaMemory = CpuMemory()
@@ -61,7 +73,7 @@ class Runner:
         self._inputs: dict[str, list[torch.Tensor]] = {}
         self._calls: dict[str, _Call] = {}
         self._stream: ByteStream | None = None
-        self._timed: list[Any] = []
+        self._timed: list[_Kept] = []
 
     def open_device(self, order: dict[str, Any]) -> dict[str, Any]:
         """Choose the device. A CUDA device's context is made here, where the grader holds its lock."""
@@ -112,12 +124,15 @@ class Runner:
             ) from error
         except ValueError:
             pass  # a class written in C has no signature to look at: calling it will tell
-        torch.manual_seed(order["seed"])
+        seed_torch(order["seed"], self._device)
         model = self._entry(*arguments)
         if isinstance(model, torch.nn.Module):
             model = model.to(self._device)
         elif not callable(model):
             raise Failure("signature", f"{self._entry.__name__} makes an object that can't be called")
+        if order["compiled"]:
+            # In place: a compiled module's state would have other names.
+            model.compile()
         self._memory.check_errors("the constructor")
         self._models[order["model"]] = model
         state = [] if not isinstance(model, torch.nn.Module) else list(model.state_dict().items())
@@ -150,7 +165,12 @@ class Runner:
         self._values.pop(order["name"], None)
         self._inputs.pop(order["name"], None)
         specs = [TensorSpec.from_json(spec) for spec in order["specs"]]
-        leaves = [spec.empty("cpu" if order["on_cpu"] else self._device) for spec in specs]
+        device = torch.device("cpu") if order["on_cpu"] else self._device
+        # Some room is taken first and freed afterwards: values of the same size are not always at the same address.
+        small = [spec for spec in specs[:_ASIDE] if spec.nbytes <= _ASIDE_BYTES]
+        aside = [spec.empty(device) for spec in small for _ in range(secrets.randbelow(3))]
+        leaves = [spec.empty(device) for spec in specs]
+        del aside
         self._values[order["name"]] = put_together(order["skeleton"], list(leaves))
         self._inputs[order["name"]] = leaves
         self._stream = ByteStream([flat_bytes(leaf, in_storage_order=True) for leaf in leaves])
@@ -201,7 +221,7 @@ class Runner:
         arguments = self._values[order["input"]]
         model = self._models[order["model"]]
         self._memory.poison(order["poison"])
-        torch.manual_seed(order["seed"])
+        seed_torch(order["seed"], self._device)
         self._memory.settle()
         with torch.no_grad():
             returned = model(*arguments)
@@ -212,39 +232,60 @@ class Runner:
         return {"type": "returned", "outputs": [_describe(value)]}
 
     def time(self, order: dict[str, Any]) -> dict[str, Any]:
-        """Run the clock's loop over one call, a batch of calls, an empty loop or probes; see clock.py.
+        """Get the clock's loop ready, say so, and run it when the grader says `go`; see clock.py and workers.Loop.
 
-        The grader's own clock runs meanwhile, so the answer is given as soon as the loop has ended; `times` tells the
-        rest. Of a single call the outputs are copied on the caller's stream, as in `call`; of a batch they are only
-        held, since a copy would be time of the loop.
+        The grader's own clock runs from there, so the answer is given as soon as the loop has ended; `times` tells the
+        rest. Of a single call the outputs are copied on the caller's stream, as in `call`. Of a loop they are only
+        held, since a copy would be time of it, and a seal on all of them goes with the answer: outputs that nobody had
+        computed by then can't have one.
         """
         assert self._clock is not None
-        model = self._models[order["model"]]
-        seeds: list[int | None] = order["seeds"]
-        calls: list[Any] = [None] * order["empty"] + [self._clock.probe] * order["probe"]
-        if order["inputs"]:
-            calls = [functools.partial(model, *arguments) for arguments in self._values[order["inputs"]]]
         if order["restore_buffers"]:
             self._restore_buffers(order["model"])
+        seeds, count, leaves = order["seeds"], order["turns"], len(order["specs"])
         self._memory.poison([])
-        self._memory.settle()
+        self._memory.refill(order["poison"], count)
         self._timed = []
-        take = self._keep_early if len(calls) == 1 and order["inputs"] else _as_it_is
+        sealed = order["sealed"]
+        shape = (count, leaves, COLUMNS) if sealed else (0, leaves, COLUMNS)
+        sums = torch.zeros(shape, dtype=torch.int64, device=self._device)
+        on_host = torch.empty(shape, dtype=torch.int64, pin_memory=self._device.type == "cuda")
 
-        def ready(turn: int) -> None:
-            # Only where the reference draws random numbers: it costs as much as a launch.
-            if seeds and seeds[turn] is not None:
-                torch.manual_seed(seeds[turn])
+        def before(turn: int) -> None:
+            if seeds:
+                seed_torch(seeds[turn], self._device)
 
-        with torch.no_grad():
-            self._clock.run(
-                calls,
-                mode=order["mode"],
-                queue_us=order["queue_us"],
-                ready=ready,
-                keep=lambda turn, result: self._timed.append(take(result)),
-            )
-        return {"type": "done"}
+        def after(turn: int, result: Any) -> None:
+            kept = self._keep_early(result) if count == 1 else self._keep(result)
+            self._timed.append(kept)
+            # An output of another form is found out when it is looked at.
+            for leaf, row in zip(kept.call.live if sealed else (), sums[turn] if sealed else (), strict=False):
+                column_sums(flat_bytes(leaf), row)
+
+        ignored = order["kind"] in ("empty", "null")
+        turns = Turns(
+            self._calls_of(order),
+            order["mode"],
+            order["queue_us"],
+            order["warm"],
+            before,
+            _forget if ignored else after,
+        )
+        self._memory.settle()
+        self._clock.get_ready(turns)
+        with torch.no_grad(), _no_collection():
+            self._channel.send({"type": "ready", "ticket": self.ticket})
+            go = self._channel.receive(spin=self._device.type == "cuda")
+            self.ticket = go["ticket"]
+            if go["key"] is not None:
+                mask(self._inputs[order["inputs"]], go["key"])
+            self._clock.run(turns)
+            on_host.copy_(sums)
+            said = seal(on_host) if sealed else ""
+        if order["kind"] == "probe":
+            self._timed = []
+        self._calls["sums"] = _Call(live=[on_host.to(self._device)])
+        return {"type": "ran", "seal": said}
 
     def times(self, order: dict[str, Any]) -> dict[str, Any]:
         """What the last loop returned and read."""
@@ -252,13 +293,29 @@ class Runner:
         self._memory.check_errors("a timed call")
         outputs = []
         if order["outputs"]:
-            for turn, result in enumerate(self._timed):
-                value, call = result if isinstance(result, _Kept) else self._keep(result)
+            for turn, (value, call) in enumerate(self._timed):
                 outputs.append(_describe(value))
                 self._calls[f"{order['outputs']}{turn}"] = call
         self._timed = []
         elapsed_us, host_us = self._clock.readings()
         return {"type": "timed", "outputs": outputs, "elapsed_us": elapsed_us, "host_us": host_us}
+
+    def _calls_of(self, order: dict[str, Any]) -> list[Any]:
+        """What the turns of a loop call."""
+        assert self._clock is not None
+        turns = order["turns"]
+        match order["kind"]:
+            case "calls":
+                model = self._models[order["model"]]
+                return [functools.partial(model, *arguments) for arguments in self._values[order["inputs"]]]
+            case "null":
+                return [self._clock.null] * turns
+            case "probe":
+                specs = [TensorSpec.from_json(spec) for spec in order["specs"]]
+                sources = [spec.empty(self._device).zero_() for spec in specs]
+                return [functools.partial(_copied, sources)] * turns
+            case _:
+                return [None] * turns
 
     def _keep(self, returned: Any) -> _Kept:
         """Take an output apart and hold it."""
@@ -295,8 +352,25 @@ def _is_plain(leaf: torch.Tensor) -> bool:
     return type(leaf) in (torch.Tensor, torch.nn.Parameter) and leaf.layout is torch.strided and not vars(leaf)
 
 
-def _as_it_is(result: Any) -> Any:
-    return result
+@contextlib.contextmanager
+def _no_collection() -> Iterator[None]:
+    """Python's garbage collector would stop the loop for a tenth of a second, now in this one, now in that."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _forget(*_: object) -> None:
+    """What a call of the clock's own returns."""
+
+
+def _copied(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+    """A call of our own with outputs like the submission's: copies of these."""
+    return [torch.empty_like(tensor).copy_(tensor) for tensor in tensors]
 
 
 def _describe(value: tuple[Any, list[torch.Tensor]]) -> dict[str, Any]:

@@ -29,7 +29,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """A machine with one H200, and the devices that were measured on it."""
     measured: list[str] = []
 
-    def measure(device: Device) -> Peaks:
+    def measure(device: Device, _: object = None) -> Peaks:
         measured.append(device.torch_name)
         return peaks_samples.peaks(device.info)
 
@@ -92,7 +92,7 @@ def test_peaks_are_measured_when_asked_for_and_shown_from_then_on(harness, gpu):
         "66.9 TFLOP/s, units x clock; a product reached 51 TFLOP/s",
         "1.07 PFLOP/s",
         "11 GB/s, measured",
-        "1.3 us between two events",
+        "read 2.4 +- 0.1 us beside a kernel",
     ):
         assert expected in words(later)
 

@@ -31,9 +31,9 @@ def played(goal: Goal, call_s: dict[Side, float], candidate: Iterator[list[float
     """A plan fed with samples whose calls take `call_s` seconds, until it is done."""
     plan, elapsed = Plan(goal, call_s), 0.0
     feed: dict[Side, Iterator[list[float]]] = {"candidate": candidate, "reference": normal(1, center, 0.02)}
-    turns = plan.turns()
+    rounds = plan.rounds()
     while not plan.done(elapsed):
-        for side in (next(turns), next(turns)):
+        for side in next(rounds):
             block = next(feed[side])[: plan.calls(side)]
             plan.blocks[side].append(block)
             elapsed += len(block) * call_s[side]
@@ -116,11 +116,18 @@ def test_calls_far_beyond_the_budget_end_after_one_block_and_that_is_said() -> N
 
 
 def test_sides_alternate_so_that_drift_hits_both() -> None:
-    order = list(itertools.islice(Plan(Goal(), QUICK).turns(), 8))
-    positions = {
-        side: [index for index, each in enumerate(order) if each == side] for side in ("candidate", "reference")
-    }
-    assert sum(positions["candidate"]) == sum(positions["reference"])
+    for sides in (QUICK, {**QUICK, "compiled": 0.001}):
+        order = list(itertools.chain(*itertools.islice(Plan(Goal(), sides).rounds(), 4)))
+        positions = [sum(index for index, each in enumerate(order) if each == side) for side in sides]
+        assert len(set(positions)) == 1
+
+
+def test_time_is_kept_for_what_comes_after_the_blocks() -> None:
+    plan = Plan(Goal(budget_s=3, min_blocks=1), QUICK, reserve_s=1)
+    for side in QUICK:
+        plan.blocks[side] = [[1.0, 9.0, 5.0]]
+    assert not plan.done(1.9)
+    assert plan.done(1.999)
 
 
 def test_an_unsteady_block_counts_for_nothing_and_is_measured_again() -> None:

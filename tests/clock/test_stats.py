@@ -15,9 +15,12 @@ from harness.clock.stats import (
     clock_step,
     compare_speed,
     median_interval,
+    median_of,
     ratio_interval,
     relative_half_width,
     student,
+    widened,
+    widened_ratio,
 )
 
 SHAPES = [(6, 1), (6, 20), (12, 4), (40, 20)]
@@ -179,3 +182,22 @@ def test_the_interval_of_the_speedup_says_what_may_be_said(interval: tuple[float
 def test_how_much_is_the_same_can_be_set() -> None:
     assert compare_speed((0.96, 1.04), same_within=0.05) == "same"
     assert compare_speed((1.005, 1.015), same_within=0.001) == "faster"
+
+
+def test_a_median_between_two_steps_of_the_clock_moves_with_their_shares() -> None:
+    step = 0.032
+    assert median_of([5.0] * 50 + [5.0 + step] * 50) == pytest.approx(5.0 + step / 2)
+    mostly = median_of([5.0] * 75 + [5.0 + step] * 25)
+    assert 5.0 - step / 2 < mostly < 5.0 + step / 2
+    assert median_of([3.0, 1.0, 2.0]) == 2.0
+
+
+def test_an_interval_grows_with_what_was_taken_off_it() -> None:
+    low, high = widened((4.97, 5.04), 5.0, 0.04)
+    assert (low, high) == pytest.approx((4.95, 5.0 + math.hypot(0.04, 0.04)))
+    assert widened((4.9, 5.1), 5.0, 0.0) == pytest.approx((4.9, 5.1))
+    assert widened((0.0, math.inf), 5.0, 0.1) == (0.0, math.inf)
+    low, high = widened_ratio((1.9, 2.1), 0.1)
+    assert low < 1.9 < 2.1 < high
+    assert low * high == pytest.approx(1.9 * 2.1)
+    assert widened_ratio((0.0, math.inf), 0.1) == (0.0, math.inf)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterable
 
 import pytest
@@ -153,7 +154,10 @@ def test_a_block_that_raises_leaves_no_thread_behind() -> None:
     watch = watching(WORK)
     with pytest.raises(RuntimeError, match="the block"), watch.block():
         raise RuntimeError("the block")
-    assert not [thread for thread in threading.enumerate() if thread.name == "readings"]
+    for thread in threading.enumerate():
+        if thread.name == "readings":
+            thread.join(60)
+            assert not thread.is_alive()
 
 
 def test_processes_that_were_there_before_are_named_in_the_summary() -> None:
@@ -186,6 +190,8 @@ def test_what_happens_within_a_block_is_read_as_well() -> None:
     watch = Watch(source, period_s=0.001)
     with watch.block() as block:
         assert source.fell.wait(60)
+        while not any(reading.throttle for reading in list(block.readings)):
+            time.sleep(0.001)
     found = watch.judge("candidate", block)
     assert found is not None
     assert found.code == "throttled"

@@ -1,0 +1,100 @@
+"""What the device's events read beside a kernel, measured once for a device.
+
+    reading of the smallest kernel there is  -  its own duration, as CUPTI gives it  =  offset
+
+An empty pair of events reads less than that: between two events around a kernel lies the launch of the kernel as well.
+The offset is the same for short kernels and long ones, and differs a little from process to process, with where the
+driver has put things. So it is read in several fresh processes, with the loop that times submissions, and how far they
+are apart is part of every interval.
+"""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from harness.build.outcome import BuildOutcome
+from harness.clock.cold import flush_bytes
+from harness.clock.stats import median_of, student
+from harness.device import Device
+from harness.sandbox import Sandbox
+from harness.workers import Loop, Worker
+
+_PROCESSES = 6
+_READINGS = 60
+_QUEUE_US = 250.0
+_LIMIT_S = 60.0
+
+
+@dataclass(frozen=True)
+class Offset:
+    """What a clock reads beside a call."""
+
+    us: float
+    """To be taken off each reading."""
+    half_us: float
+    """Half width of its 95 % interval, for one process."""
+    null_us: float | None = None
+    """Duration of the smallest kernel; None where the offset is what an empty pair reads."""
+
+
+def measure_offset(device: Device, sandbox: Sandbox) -> Offset:
+    """Measure a GPU that nobody else uses meanwhile: some seconds, most of it starting processes."""
+    null_us = null_kernel_us(torch.device(device.torch_name))
+    workers: list[Worker] = []
+    try:
+        for _ in range(_PROCESSES):
+            workers.append(
+                Worker(
+                    sandbox,
+                    device,
+                    memory_bytes=None,
+                    flush_bytes=flush_bytes(device),
+                    patience_s=600.0,
+                    on_build=_refuse,
+                )
+            )
+        medians = [_median(worker, "empty" if null_us is None else "null") for worker in workers]
+    finally:
+        for worker in workers:
+            worker.close()
+    apart = statistics.stdev(medians)
+    return Offset(statistics.fmean(medians) - (null_us or 0.0), student(_PROCESSES - 1) * apart, null_us)
+
+
+def null_kernel_us(device: torch.device) -> float | None:
+    """Duration of the smallest kernel by CUPTI, caches cold, microseconds; None where CUPTI may not look."""
+    from torch.profiler import ProfilerActivity, profile
+
+    cell = torch.zeros(1, device=device)
+    filler = torch.empty(64 << 20, dtype=torch.uint8, device=device)
+    cell.zero_()
+    with profile(activities=[ProfilerActivity.CUDA]) as seen:
+        for _ in range(_READINGS):
+            filler.zero_()
+            cell.zero_()
+        torch.cuda.synchronize(device)
+    durations = [float(event.device_time) for event in seen.events() if "elementwise" in event.name]
+    # Of each pair the second; the first is the filler's, tens of microseconds long.
+    short = sorted(durations)[: len(durations) // 2]
+    return statistics.median(short) if len(short) >= _READINGS // 2 else None
+
+
+def _median(worker: Worker, kind: str) -> float:
+    worker.wait_ready()
+    worker.open_device()
+    loop = Loop(turns=1, kind="empty" if kind == "empty" else "null", queue_us=_QUEUE_US)
+    readings = []
+    for number in range(_READINGS + 5):
+        worker.time(loop, _LIMIT_S)
+        reading = worker.times(loop).elapsed_us
+        readings += reading if number >= 5 else []
+    worker.close()
+    return median_of(readings)
+
+
+def _refuse(_: dict[str, Any]) -> BuildOutcome:
+    raise AssertionError("a process without a submission asked for a build")

@@ -1,0 +1,71 @@
+"""The outside clock on loops whose true times are known."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from harness.clock.outside import Agreement, Calibration, Estimate, Walls, agreement, mean
+
+TURN_US, RTT_S, OFFSET_US, LOOP_US = 280.0, 4e-4, 2.4, 0.7
+"""A turn beside its call, the way there and back, what events read beside a kernel, and what more in a loop."""
+
+
+def walls(call_us: float, said_us: float, rng: random.Random, turns: int = 70, repeats: int = 6) -> Walls:
+    found = Walls(turns)
+    for _ in range(repeats):
+        for count in (turns, 2 * turns):
+            wall_s = RTT_S + count * (TURN_US + call_us) / 1e6 + rng.expovariate(1 / 2e-5)
+            readings = [said_us + OFFSET_US + LOOP_US + rng.gauss(0, 0.3) for _ in range(count)]
+            found.add(count, wall_s, readings)
+    return found
+
+
+def compared(
+    call_us: float, *, said_us: float | None = None, alone_us: float | None = None, seed: int = 1
+) -> Agreement:
+    """A call that takes `call_us`, is said to take `said_us`, and takes `alone_us` when it is alone."""
+    rng = random.Random(seed)
+    said_us = call_us if said_us is None else said_us
+    alone_us = call_us if alone_us is None else alone_us
+    probe = walls(5.0, 5.0, rng)
+
+    def single_walls(call: float) -> Estimate:
+        return Estimate(800 + call + rng.gauss(0, 1), 1.0)
+
+    calibration = Calibration(
+        probe.turn, probe.inside, Estimate(5.0 + OFFSET_US, 0.03), single_walls(5.0), Estimate(OFFSET_US, 0.0)
+    )
+    single = mean([said_us + rng.gauss(0, 0.3) for _ in range(100)])
+    return agreement(
+        walls(call_us, said_us, rng), single, single_walls(alone_us), calibration, rounding_us=0.032, apart_share=0.02
+    )
+
+
+@pytest.mark.parametrize("call_us", [2.0, 5.0, 65.0, 1000.0])
+def test_honest_clocks_agree(call_us: float) -> None:
+    for seed in range(20):
+        found = compared(call_us, seed=seed)
+        assert found.confirmed
+        assert found.outside_us == pytest.approx(call_us, abs=max(0.7, 0.01 * call_us))
+        assert found.inside_us == pytest.approx(call_us, abs=0.3)
+
+
+def test_a_call_that_is_said_to_be_shorter_is_not_confirmed() -> None:
+    found = compared(65.0, said_us=50.0)
+    assert not found.confirmed
+    assert found.outside_us - found.inside_us == pytest.approx(15, abs=1)
+    assert not compared(5.0, said_us=0.5).confirmed
+
+
+def test_calls_that_are_only_short_among_others_are_not_confirmed() -> None:
+    """All results of a loop made in one go, and the same claimed for calls that are alone."""
+    found = compared(20.0, said_us=20.0, alone_us=65.0)
+    assert found.outside_us - found.inside_us <= found.tolerance_us
+    assert found.single_outside_us == pytest.approx(65, abs=6)
+    assert not found.confirmed
+
+
+def test_a_longer_claim_than_the_truth_is_believed() -> None:
+    assert compared(5.0, said_us=9.0).confirmed

@@ -1,0 +1,37 @@
+"""Masks on inputs: off again with their key, and nothing to be read without it."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from harness.mask import mask
+
+LEAVES = {
+    "floats": lambda: torch.randn(7, 5),
+    "transposed": lambda: torch.randn(6, 4).t(),
+    "bools": lambda: torch.rand(13) > 0.5,
+    "halves": lambda: torch.randn(3).half(),
+    "large integers": lambda: torch.arange(1000),
+    "complex": lambda: torch.randn(5, dtype=torch.complex64),
+    "one": lambda: torch.tensor(1.5),
+    "none": lambda: torch.empty(0, 3),
+}
+
+
+@pytest.mark.parametrize("name", LEAVES)
+def test_a_mask_comes_off_with_its_key_alone(name: str) -> None:
+    leaf = LEAVES[name]()
+    before = leaf.clone()
+    mask([leaf], 5)
+    if leaf.numel() > 1:
+        assert not torch.equal(leaf.view(torch.uint8) if leaf.dtype is torch.bool else leaf, before)
+    mask([leaf], 5)
+    assert torch.equal(leaf, before)
+
+
+def test_equal_tensors_are_not_equal_under_their_masks() -> None:
+    leaves = [torch.zeros(64, dtype=torch.int32) for _ in range(2)]
+    mask(leaves, 9)
+    assert not torch.equal(*leaves)
+    assert leaves[0].unique().numel() > 60
