@@ -54,6 +54,8 @@ class HeaderStore:
         return self.cache.root / "headers" / identity
 
     def mount(self) -> Mount:
+        # For compilers that run under an id of their own; the folders around it stay closed.
+        self.folder.chmod(0o755)
         return Mount(source=self.folder)
 
     def lean_folder(self) -> Path | None:

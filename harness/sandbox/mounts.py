@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
 import os
 import site
 import sys
@@ -45,21 +46,32 @@ def _python_paths() -> tuple[Path, ...]:
 
 def torch_folder() -> str:
     """The folder that torch is imported from: not always one that an isolated interpreter looks at (PYTHONPATH)."""
-    import torch
+    found = importlib.util.find_spec("torch")
+    assert found is not None, "torch is a requirement of the grader's"
+    assert found.origin is not None
+    return str(Path(found.origin).parent.parent)
 
-    return str(Path(torch.__file__).parent.parent)
+
+def interpreter_mounts() -> tuple[Mount, ...]:
+    """The system's programs and libraries, this interpreter and its packages, read-only."""
+    return tuple(Mount(path) for path in _outermost(_interpreter_paths()))
 
 
 def python_mounts(device: Device) -> tuple[Mount, ...]:
     """Everything that an import of torch, a kernel launch and a run-time compiler need, read-only."""
+    paths = _interpreter_paths()
+    if device.kind == "cuda":
+        paths += [Path(entry) for entry in os.environ.get("LD_LIBRARY_PATH", "").split(":") if Path(entry).is_dir()]
+    return tuple(Mount(path) for path in _outermost(paths))
+
+
+def _interpreter_paths() -> list[Path]:
     paths = [Path(name) for name in (*_SYSTEM, *_DRIVER) if Path(name).exists() and not name.startswith("/proc")]
     paths += _python_paths()
     for variable in ("CUDA_HOME", "CUDA_PATH"):
         if (home := os.environ.get(variable)) and Path(home).exists():
             paths.append(Path(home))
-    if device.kind == "cuda":
-        paths += [Path(entry) for entry in os.environ.get("LD_LIBRARY_PATH", "").split(":") if Path(entry).is_dir()]
-    return tuple(Mount(path) for path in _outermost(paths))
+    return paths
 
 
 def worker_environment(device: Device) -> dict[str, str]:

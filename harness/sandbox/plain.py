@@ -7,7 +7,7 @@ from the network, or from the grader's memory. For one's own submissions on a ma
 from __future__ import annotations
 
 from harness.sandbox.base import Command, Limits, Sandbox, Sandboxed
-from harness.sandbox.process import SupervisedProcess
+from harness.sandbox.process import start_local
 from harness.sandbox.scratch import Scratch
 
 
@@ -26,6 +26,9 @@ class PlainSandbox(Sandbox):
         if moved:
             raise ValueError(f"without a sandbox {moved[0].source} can't appear at {moved[0].target}")
         scratch = Scratch()
-        env = {"HOME": str(scratch.data), "TMPDIR": str(scratch.data), **command.env}
-        cwd = str(command.cwd or scratch.data)
-        return SupervisedProcess(command.argv, env, limits, cwd=cwd, pass_fds=command.pass_fds, scratch=scratch)
+        order = {
+            "argv": command.argv,
+            "env": {"HOME": str(scratch.data), "TMPDIR": str(scratch.data), **command.env},
+            "cwd": str(command.cwd or scratch.data),
+        }
+        return start_local(order, limits, scratch, command.pass_fds)

@@ -1,7 +1,7 @@
-"""A supervised process tree with its limits watched and its output kept: what every local sandbox builds on.
+"""A supervised process tree with its limits watched and its output kept: what every sandbox builds on.
 
 SupervisedProcess
-  |- supervisor.py       starts the command, ends all it started
+  |- supervisor.py       starts the command, ends all it started; where it runs: hosts.py
   |- output reader       a thread: keeps the head and the tail of what is printed
   |- clock               a thread: wall clock
   `- watcher             a thread: memory, scratch folder, process count
@@ -11,24 +11,24 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Iterable
-from pathlib import Path
+from typing import Any
 
+from harness.sandbox import cgroup
 from harness.sandbox.base import Exit, Limit, Limits, Sandboxed, SandboxError
 from harness.sandbox.folders import folder_use
+from harness.sandbox.hosts import Host, LocalHost
 from harness.sandbox.scratch import Scratch
 from harness.sandbox.supervisor import descendants
 from harness.sandbox.usage import Seen, exact_memory, look
 
-_SUPERVISOR = Path(__file__).with_name("supervisor.py")
 _KEEP_HEAD = 64 << 10
 _KEEP_TAIL = 64 << 10
 _WATCH_EVERY_S = 0.05
@@ -70,16 +70,9 @@ class _Output:
 class SupervisedProcess(Sandboxed):
     """A command under supervisor.py. What is in `scratch` counts as its disk use; the folder goes when it ends."""
 
-    def __init__(
-        self,
-        argv: tuple[str, ...],
-        env: dict[str, str],
-        limits: Limits,
-        *,
-        cwd: str | None,
-        pass_fds: tuple[int, ...],
-        scratch: Scratch,
-    ) -> None:
+    def __init__(self, host: Host, order: dict[str, Any], limits: Limits, scratch: Scratch) -> None:
+        """`order` as in supervisor.py, its limits left out. Raises SandboxError, everything removed again."""
+        self._host = host
         self._limits = limits
         self._scratch = scratch
         self._disk_device = scratch.data.stat().st_dev
@@ -90,35 +83,18 @@ class SupervisedProcess(Sandboxed):
         """No process is left; the scratch folder may be."""
         self._ended = threading.Event()
         self._broken: tuple[Limit, float, float] | None = None
-        ours, theirs = socket.socketpair()
-        self._control = ours
+        self._control = host.control
+        self._answers = self._control.makefile("rb")
+        full = {"groups": (), "identity": None, "ways": {}, **order}
+        full["rlimits"] = _rlimits(limits, alone=full["identity"] is not None)
         try:
-            self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(_SUPERVISOR), str(theirs.fileno())],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                # The lock stays with the supervisor: nobody sweeps the folder while it still ends what writes there.
-                pass_fds=(theirs.fileno(), scratch.lock, *pass_fds),
-                start_new_session=True,
-                env={},
-            )
-        except OSError as error:
-            ours.close()
-            self._remove_scratch()
-            raise SandboxError(f"could not start the supervisor of a sandboxed process: {error}") from error
-        finally:
-            theirs.close()
-        order = {"argv": argv, "env": env, "cwd": cwd, "pass_fds": pass_fds, "rlimits": _rlimits(limits)}
-        self._answers = ours.makefile("rb")
-        try:
-            ours.sendall(json.dumps(order).encode() + b"\n")
+            self._control.sendall(json.dumps(full).encode() + b"\n")
             answer = json.loads(self._answers.readline() or b'{"error": "its supervisor died"}')
-        except OSError as error:
+        except (OSError, ValueError) as error:
             answer = {"error": str(error)}
         if "error" in answer:
             self._abort()
-            raise SandboxError(f"could not start {argv[0]}: {answer['error']}")
+            raise SandboxError(f"could not start {order['argv'][0]}: {answer['error']}")
         self._child = int(answer["started"])
         self._reader = threading.Thread(target=self._read_output, name="sandbox-output", daemon=True)
         self._reader.start()
@@ -154,21 +130,26 @@ class SupervisedProcess(Sandboxed):
     def stop(self) -> None:
         stopped: set[int] = set()
         # A process that was forked while the others were looked for is found in the next round.
-        while fresh := set(descendants(self._process.pid)) - stopped:
+        while fresh := set(descendants(self._host.root)) - stopped:
             _signal_all(fresh, signal.SIGSTOP)
             stopped |= fresh
 
     def go_on(self) -> None:
-        _signal_all(descendants(self._process.pid), signal.SIGCONT)
+        _signal_all(descendants(self._host.root), signal.SIGCONT)
 
     def output(self) -> str:
         return self._output.text()
 
+    @property
+    def root(self) -> int:
+        """Process id, outside, of the supervisor."""
+        return self._host.root
+
     def _abort(self) -> None:
+        self._answers.close()
         self._control.close()
-        self._process.wait()
-        if self._process.stdout:
-            self._process.stdout.close()
+        self._host.wait()
+        os.close(self._host.output)
         self._remove_scratch()
 
     def _remove_scratch(self) -> None:
@@ -177,9 +158,7 @@ class SupervisedProcess(Sandboxed):
             self._scratch.remove()
 
     def _read_output(self) -> None:
-        assert self._process.stdout is not None
-        stream = self._process.stdout.fileno()
-        while data := os.read(stream, 1 << 16):
+        while data := os.read(self._host.output, 1 << 16):
             self._output.feed(data)
             if self._output.total > self._limits.output_bytes:
                 self._break(Limit.OUTPUT, self._limits.output_bytes, self._output.total)
@@ -206,12 +185,14 @@ class SupervisedProcess(Sandboxed):
             answer = json.loads(self._answers.readline() or b"{}")
         except (OSError, ValueError):
             answer = {}
-        self._process.wait()
-        self._reader.join(timeout=2)  # what was printed last is still in the pipe
+        # The kernel may have been faster than the watcher, or have seen what that can't see.
+        self._broken = self._broken or self._host.broken()
         self._answers.close()
         self._control.close()
-        if self._process.stdout and not self._reader.is_alive():
-            self._process.stdout.close()
+        self._host.wait()
+        self._reader.join(timeout=2)  # what was printed last is still in the pipe
+        if not self._reader.is_alive():
+            os.close(self._host.output)
         return answer.get("code"), answer.get("signal")
 
     def _break(self, limit: Limit, value: float, used: float) -> None:
@@ -241,9 +222,11 @@ class SupervisedProcess(Sandboxed):
         memory_at = disk_at = 0.0
         in_folder = 0
         while not self._gone.wait(_WATCH_EVERY_S):
-            seen = look(self._process.pid, self._disk_device)
+            seen = look(self._host.root, self._disk_device)
             if limits.processes is not None and seen.tasks > limits.processes:
                 self._break(Limit.PROCESSES, limits.processes, seen.tasks)
+            if limits.cpu_s is not None and seen.cpu_s > limits.cpu_s:
+                self._break(Limit.CPU_TIME, limits.cpu_s, seen.cpu_s)
             if limits.memory_bytes is not None and seen.memory > limits.memory_bytes:
                 memory_at = self._measure_memory(seen, limits.memory_bytes, memory_at)
             if limits.disk_bytes is not None:
@@ -269,12 +252,36 @@ def _signal_all(pids: Iterable[int], number: signal.Signals) -> None:
             os.kill(pid, number)
 
 
-def _rlimits(limits: Limits) -> dict[str, int]:
+def start_local(
+    order: dict[str, Any], limits: Limits, scratch: Scratch, pass_fds: tuple[int, ...]
+) -> SupervisedProcess:
+    """Start a command beside the grader, in a control group where there is a place for one. Raises SandboxError."""
+    group = None
+    try:
+        group = cgroup.make(limits)
+        host = LocalHost(scratch, pass_fds, group)
+    except (OSError, SandboxError) as error:
+        if group is not None:
+            group.remove()
+        with contextlib.suppress(Exception):
+            scratch.remove()
+        raise error if isinstance(error, SandboxError) else SandboxError(f"no control group: {error}") from error
+    folders = [str(folder) for folder in group.folders] if group else []
+    return SupervisedProcess(host, {**order, "pass_fds": pass_fds, "groups": folders}, limits, scratch)
+
+
+def _rlimits(limits: Limits, *, alone: bool) -> dict[str, int]:
+    """`alone`: whether nobody else runs under the command's user id."""
     # Never RLIMIT_AS: a CUDA context alone reserves hundreds of GB of addresses.
     chosen: dict[str, int | None] = {
         "RLIMIT_CORE": 0,
         "RLIMIT_NOFILE": limits.open_files,
         # Also what one look at the folder and the next can differ by, for each file.
         "RLIMIT_FSIZE": limits.disk_bytes if limits.file_bytes is None else limits.file_bytes,
+        # For each process; the watcher adds them up.
+        "RLIMIT_CPU": None if limits.cpu_s is None else math.ceil(limits.cpu_s) + 1,
     }
+    if alone and limits.processes is not None:
+        # A fence for a fork bomb between two looks; compilers of one folder share an id, hence four times.
+        chosen["RLIMIT_NPROC"] = 4 * limits.processes + 16
     return {name: value for name, value in chosen.items() if value is not None}

@@ -1,6 +1,6 @@
 """The private writable folder of a sandboxed command, and the ones that killed graders have left behind.
 
-harness-XXXXXXXX/        in the temporary folder, for this user alone
+harness-XXXXXXXX/        in the temporary folder; others may enter it and see nothing
   harness-scratch.lock   held (flock) by the grader and the supervisor for as long as one of them lives
   data/                  what the command sees
 """
@@ -30,6 +30,8 @@ class Scratch:
     def __init__(self) -> None:
         sweep_once()
         self._folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        # To be entered by a command that runs under another id; what is in it has permissions of its own.
+        self._folder.chmod(0o711)
         self.data = self._folder / "data"
         # Its name only once it is locked: a lock file without a holder means a folder that is up for removal.
         unnamed = self._folder / "new"
@@ -37,7 +39,7 @@ class Scratch:
         fcntl.flock(self.lock, fcntl.LOCK_EX)
         os.write(self.lock, _MARKER)
         unnamed.rename(self._folder / _LOCK)
-        self.data.mkdir()
+        self.data.mkdir(mode=0o700)
 
     def remove(self) -> None:
         """Remove it. Raises OSError when something can't be removed; a later sweep then tries again."""

@@ -7,8 +7,15 @@ becomes the reaper of every orphan below it, starts the command and waits. When 
 the control socket closes (also because the grader was killed), it kills every descendant, says how the command ended,
 and goes.
 
-The first line on the control socket is the order, as JSON: {"argv", "env", "cwd", "pass_fds", "rlimits", "niceness"}.
+The first line on the control socket is the order, as JSON:
+
+    argv, env, cwd, pass_fds, rlimits
+    groups    folders of control groups that the command joins; they are removed at the end
+    identity  null, or {"uid", "gid", "groups"} that the command runs under
+    ways      {closed folder: [paths below it]}: paths that this identity has to reach, in a mount namespace of its own
+
 The answer is one JSON line: {"started": pid} or {"error": text}, and at the end {"code": int|null, "signal": int|null}.
+After that last line the grader's end is waited for, so that it can still look into the control groups.
 """
 
 import contextlib
@@ -19,11 +26,16 @@ import resource
 import select
 import signal
 import socket
+import stat
 import sys
 import time
 from typing import Any
 
 PR_SET_CHILD_SUBREAPER = 36
+CLONE_NEWNS = 0x20000
+MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND, MS_REC, MS_SLAVE = 2, 4, 8, 4096, 16384, 1 << 19
+LAST_LOOK_S = 5.0
+"""Seconds that the grader has to look into the control groups."""
 
 
 def descendants(root: int) -> list[int]:
@@ -33,8 +45,8 @@ def descendants(root: int) -> list[int]:
         if not entry.isdigit():
             continue
         try:
-            with open(f"/proc/{entry}/stat", "rb") as stat:
-                fields = stat.read().rpartition(b")")[2].split()
+            with open(f"/proc/{entry}/stat", "rb") as file:
+                fields = file.read().rpartition(b")")[2].split()
         except OSError:
             continue
         children.setdefault(int(fields[1]), []).append(int(entry))
@@ -59,6 +71,53 @@ def kill_descendants() -> None:
         time.sleep(0.002)
 
 
+def open_ways(ways: dict[str, list[str]]) -> None:
+    """Put an empty folder that everybody may enter over each closed one, with just the wanted paths below it."""
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
+        encoded = [text.encode() for text in (source, target, kind)]
+        if libc.mount(*encoded, ctypes.c_ulong(flags), options.encode()):
+            raise OSError(ctypes.get_errno(), f"mount at {target}: {os.strerror(ctypes.get_errno())}")
+
+    if libc.unshare(CLONE_NEWNS):
+        raise OSError(ctypes.get_errno(), f"no mount namespace: {os.strerror(ctypes.get_errno())}")
+    mount("none", "/", "none", MS_SLAVE | MS_REC)
+    for closed, paths in ways.items():
+        held = [(path, os.open(path, os.O_PATH)) for path in paths]
+        mount("tmpfs", closed, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=755,size=1m")
+        for path, handle in held:
+            source = f"/proc/self/fd/{handle}"
+            os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
+            if os.path.isdir(source):
+                os.mkdir(path, mode=0o755)
+            else:
+                os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o644))
+            mount(source, path, "none", MS_BIND | MS_REC)
+            os.close(handle)
+
+
+def become(order: dict[str, Any]) -> None:
+    """Join the control groups and take on the identity; no way leads back from it."""
+    os.umask(0o022)
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
+        # When the machine runs out of memory the kernel shall take the stranger, not the grader.
+        score.write("1000")
+    for folder in order["groups"]:
+        with open(f"{folder}/cgroup.procs", "w") as joined:
+            joined.write("0")
+    if order["ways"]:
+        open_ways(order["ways"])
+    if identity := order["identity"]:
+        for fd in (1, *order["pass_fds"]):
+            # Who opens /dev/stdout opens the pipe anew, by name, and needs its permissions.
+            if stat.S_ISFIFO(os.fstat(fd).st_mode):
+                os.fchown(fd, identity["uid"], identity["gid"])
+        os.setgroups(identity["groups"])
+        os.setresgid(*[identity["gid"]] * 3)
+        os.setresuid(*[identity["uid"]] * 3)
+
+
 def start(order: dict[str, Any]) -> int:
     """Fork and exec the command; returns its pid. Raises OSError with what exec said."""
     read_end, write_end = os.pipe()
@@ -66,6 +125,7 @@ def start(order: dict[str, Any]) -> int:
     if pid == 0:
         try:
             os.close(read_end)
+            become(order)
             if order["cwd"]:
                 os.chdir(order["cwd"])
             keep = {0, 1, 2, write_end, *order["pass_fds"]}
@@ -99,9 +159,6 @@ def main() -> None:
         hard = resource.getrlimit(kind)[1]
         value = value if hard == resource.RLIM_INFINITY else min(value, hard)
         resource.setrlimit(kind, (value, value))
-    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
-        # When the machine runs out of memory the kernel shall take the stranger, not the grader.
-        score.write("1000")
     wake_read, wake_write = os.pipe()
     os.set_blocking(wake_write, False)
     signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
@@ -109,6 +166,17 @@ def main() -> None:
     for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         # Ctrl-C reaches the whole foreground group; the grader decides what happens then.
         signal.signal(ignored, signal.SIG_IGN)
+    try:
+        supervise(control, order, wake_read)
+    finally:
+        for folder in order["groups"]:
+            # What can't be removed now is swept by a later grader.
+            with contextlib.suppress(OSError):
+                os.rmdir(folder)
+
+
+def supervise(control: socket.socket, order: dict[str, Any], wake_read: int) -> None:
+    """Start the command, wait for its end or the grader's, end what is left, and say how it was."""
     try:
         child = start(order)
     except OSError as error:
@@ -136,6 +204,7 @@ def main() -> None:
     answer = {"code": code if code >= 0 else None, "signal": -code if code < 0 else None}
     with contextlib.suppress(OSError):
         control.sendall(json.dumps(answer).encode() + b"\n")
+        select.select([control.fileno()], [], [], LAST_LOOK_S if order["groups"] else 0)
 
 
 if __name__ == "__main__":

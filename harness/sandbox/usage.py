@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 
 from harness.sandbox.supervisor import descendants
 
+_TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
+
 Identity = tuple[int, int]
 """Device and inode."""
 
@@ -26,6 +28,8 @@ class Seen:
 
     pids: list[int]
     tasks: int = 0
+    cpu_s: float = 0.0
+    """Seconds of processor time, of ended processes as well where somebody has waited for them."""
     own: dict[int, int] = field(default_factory=dict)
     """By process: resident bytes, those it shares with others included."""
     anonymous_files: dict[Identity, int] = field(default_factory=dict)
@@ -50,6 +54,8 @@ def look(root: int, disk_device: int | None) -> Seen:
     """What everything below `root` uses, itself not counted."""
     seen = Seen(pids=descendants(root))
     seen.shm = _private_shm(seen.pids)
+    # The root's own time is none of the command's, that of its ended children is.
+    seen.cpu_s = _cpu_ticks(root, 13, 15) / _TICKS_A_SECOND
     for pid in seen.pids:
         try:
             with open(f"/proc/{pid}/status", errors="replace") as status:
@@ -59,6 +65,7 @@ def look(root: int, disk_device: int | None) -> Seen:
         kinds = ("RssAnon", "RssShmem", "HugetlbPages")
         seen.own[pid] = sum(_kilobytes(fields.get(kind)) for kind in kinds)
         seen.tasks += int(fields.get("Threads", "1"))
+        seen.cpu_s += _cpu_ticks(pid, 11, 15) / _TICKS_A_SECOND
         _open_files(pid, disk_device, seen)
     return seen
 
@@ -97,6 +104,13 @@ def _counted_already(pid: int, seen: Seen) -> int:
                 # A private mapping's own copies are no part of the file.
                 total += max(0, share - _kilobytes(rest))
     return total
+
+
+def _cpu_ticks(pid: int, first: int, last: int) -> int:
+    """Some of utime, stime, cutime, cstime: fields 11 to 14 behind the name in /proc/PID/stat (proc(5))."""
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/stat", "rb") as stat_file:
+        return sum(map(int, stat_file.read().rpartition(b")")[2].split()[first:last]))
+    return 0
 
 
 def _open_files(pid: int, disk_device: int | None, seen: Seen) -> None:

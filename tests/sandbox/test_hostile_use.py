@@ -140,7 +140,7 @@ def test_shared_memory_counts_once(sandbox: Sandbox) -> None:
     with sandbox.start(python(script + "time.sleep(60)"), limits) as running:
         while running.output().count("ready") < 8 and running.poll() is None:
             threading.Event().wait(0.02)
-        seen = look(running._process.pid, None)  # type: ignore[attr-defined]
+        seen = look(running.root, None)  # type: ignore[attr-defined]
         assert seen.memory > 400 * MB
         assert 150 * MB < exact_memory(seen) < 320 * MB
         assert running.poll() is None

@@ -17,7 +17,7 @@ START = (
     "import sys, tempfile; sys.path.insert(0, {root!r}); tempfile.tempdir = {where!r}\n"
     "from harness.sandbox import Command, Limits, PlainSandbox\n"
     "running = PlainSandbox().start(Command(argv=('/bin/sleep', '1000')), Limits())\n"
-    "print(running._process.pid, flush=True); sys.stdin.read()\n"
+    "print(running.root, flush=True); sys.stdin.read()\n"
 )
 
 
