@@ -4,8 +4,8 @@ A user namespace alone leaves a root grader's command with root's own id: what i
 but to every file, process and driver outside that it might reach it is their owner. So where the grader is root, each
 command gets an id from a range that nothing uses, and the sandbox program itself runs under it as well.
 
-That id can't walk through folders that are closed to others (/root with an interpreter in it): the supervisor opens a way
-to just the files that are wanted, in a mount namespace of its own (`ways_to_open`).
+That id can't walk through folders that are closed to others (/root with an interpreter in it): the supervisor opens a
+way to just the files that are wanted, in a mount namespace of its own (`ways_to_open`).
 """
 
 from __future__ import annotations

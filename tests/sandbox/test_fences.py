@@ -180,7 +180,8 @@ def test_memory_that_no_process_shows_is_fenced(fenced: Sandbox, script: str) ->
 
 
 def test_the_fence_leaves_room_for_what_is_allowed(fenced: Sandbox) -> None:
-    script = "x = b'x' * (200 << 20)\nopen(os.environ['TMPDIR'] + '/f', 'wb').write(memoryview(x)[: 100 << 20])\nprint('done')"
+    script = "x = memoryview(b'x' * (200 << 20))\n"
+    script += "open(os.environ['TMPDIR'] + '/f', 'wb').write(x[: 100 << 20])\nprint('done')"
     assert run(fenced, python(script), Limits(memory_bytes=250 * MB)) == "done\n"
 
 
