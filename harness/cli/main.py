@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from harness.cli import cache, devices, grading, listing, selftest
+from harness.cli import cache, devices, grading, listing, sandboxes, selftest
 from harness.cli.signals import Stopped, exit_code_of, raising_stopped, say
 from harness.version import VERSION
 
@@ -46,6 +46,7 @@ app.command()(grading.check)
 app.command("compile")(grading.compile_)
 app.command()(listing.problems)
 app.command()(devices.device)
+app.command()(sandboxes.sandbox)
 app.command()(listing.schema)
 app.command()(selftest.selftest)
 app.add_typer(cache.app, name="cache")

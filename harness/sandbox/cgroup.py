@@ -5,8 +5,8 @@ just now, files that travel through a socket, pipes and page tables. The kernel 
 watcher's limit stays the one that is said; the fence stands a little behind it, so that it is met only by what the
 watcher can't see or can't see in time.
 
-Version 2 of the interface is one tree; version 1 has one for each controller, of which those for memory and pids are used
-here. A group is made below the nearest group around the grader that allows it, so that limits around that one hold.
+Version 2 of the interface is one tree; version 1 has one for each controller, of which those for memory and pids are
+used here. A group is made below the nearest one around the grader that allows it, so that limits around that one hold.
 """
 
 from __future__ import annotations

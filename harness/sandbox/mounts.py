@@ -9,9 +9,12 @@ import site
 import sys
 import sysconfig
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from harness.device import Device
 from harness.sandbox.base import Mount
+
+if TYPE_CHECKING:
+    from harness.device import Device
 
 _SYSTEM = (
     "/usr",

@@ -15,6 +15,7 @@ class PlainSandbox(Sandbox):
     """A supervised process with limits and a scratch folder of its own, and nothing else."""
 
     name = "none"
+    promises = frozenset({"environment", "descriptors", "passing", "limits", "orphans"})
 
     @classmethod
     def unavailable(cls) -> str | None:
