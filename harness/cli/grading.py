@@ -43,7 +43,7 @@ Seed = Annotated[
 Sandbox = Annotated[
     str | None,
     typer.Option(
-        metavar="bubblewrap|none", help="How the submission is confined; default: the first that can be used."
+        metavar="bubblewrap|docker|none", help="How the submission is confined; default: the first that can be used."
     ),
 ]
 NoWait = Annotated[

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from harness.sandbox.base import Command, Exit, Limit, Limits, Mount, Sandbox, Sandboxed, SandboxError
 from harness.sandbox.bubblewrap import BubblewrapSandbox
+from harness.sandbox.containers import DockerSandbox
 from harness.sandbox.plain import PlainSandbox
 
-SANDBOXES: dict[str, type[Sandbox]] = {kind.name: kind for kind in (BubblewrapSandbox, PlainSandbox)}
+SANDBOXES: dict[str, type[Sandbox]] = {kind.name: kind for kind in (BubblewrapSandbox, DockerSandbox, PlainSandbox)}
+"""The better ones first."""
 
 
 def by_name(name: str) -> Sandbox:
@@ -27,6 +29,7 @@ __all__ = [
     "SANDBOXES",
     "BubblewrapSandbox",
     "Command",
+    "DockerSandbox",
     "Exit",
     "Limit",
     "Limits",

@@ -24,7 +24,7 @@ from harness.sandbox.base import Limit, Limits
 _PROC = Path("/proc/self/cgroup")
 _MOUNTS = Path("/proc/self/mounts")
 _PREFIX = "harness-"
-_EXTRA_TASKS = 16
+EXTRA_TASKS = 16
 """What a sandbox runs beside the command, and room for the watcher to see that there are too many."""
 
 
@@ -54,7 +54,7 @@ class Group:
             if limits.memory_bytes is not None:
                 self._limit_memory(fence(limits.memory_bytes))
             if limits.processes is not None:
-                _write(self.folders[-1] / "pids.max", limits.processes + _EXTRA_TASKS)
+                _write(self.folders[-1] / "pids.max", limits.processes + EXTRA_TASKS)
         except BaseException:
             self.remove()
             raise
@@ -70,18 +70,8 @@ class Group:
                 _write(self._memory / "memory.memsw.limit_in_bytes", most)
 
     def broken(self) -> tuple[Limit, float, float] | None:
-        """The limit at whose fence the kernel had to hold the command up, its value and what was used, or None."""
-        events, peak = ("memory.events", "memory.peak") if self._version == 2 else (
-            "memory.oom_control", "memory.max_usage_in_bytes",
-        )  # fmt: skip
-        if self._limits.memory_bytes is not None and _count(self._memory / events, "oom_kill"):
-            used = self._limits.memory_bytes
-            with contextlib.suppress(OSError, ValueError):
-                used = int((self._memory / peak).read_text())
-            return Limit.MEMORY, self._limits.memory_bytes, used
-        if self._limits.processes is not None and _count(self.folders[-1] / "pids.events", "max"):
-            return Limit.PROCESSES, self._limits.processes, self._limits.processes + _EXTRA_TASKS
-        return None
+        """See `broken`."""
+        return broken(Place(self._version, self.folders[0], self.folders[-1]), self._limits)
 
     def remove(self) -> None:
         """Remove it, unless something is still in it: a later sweep then tries again."""
@@ -93,6 +83,35 @@ class Group:
 def fence(memory_bytes: int) -> int:
     """Where the kernel's limit stands for a command that may use so many bytes."""
     return memory_bytes + max(memory_bytes // 4, 256 << 20)
+
+
+def broken(group: Place, limits: Limits) -> tuple[Limit, float, float] | None:
+    """The limit at whose fence the kernel had to hold a command up, its value and what was used; None where it had not.
+
+    `group` is the command's own.
+    """
+    events, peak = ("memory.events", "memory.peak") if group.version == 2 else (
+        "memory.oom_control", "memory.max_usage_in_bytes",
+    )  # fmt: skip
+    if limits.memory_bytes is not None and _count(group.memory / events, "oom_kill"):
+        used = limits.memory_bytes
+        with contextlib.suppress(OSError, ValueError):
+            used = int((group.memory / peak).read_text())
+        return Limit.MEMORY, limits.memory_bytes, used
+    if limits.processes is not None and _count(group.pids / "pids.events", "max"):
+        return Limit.PROCESSES, limits.processes, limits.processes + EXTRA_TASKS
+    return None
+
+
+def group_of(pid: int) -> Place | None:
+    """The group that a process is in, for its memory and its number of processes; None where it can't be found."""
+    mounts, names = _mounts(), _names(Path(f"/proc/{pid}/cgroup"))
+    if {"memory", "pids"} <= mounts.keys() & names.keys():
+        return Place(1, *(mounts[name] / names[name].lstrip("/") for name in ("memory", "pids")))
+    if "" in mounts and "" in names:
+        folder = mounts[""] / names[""].lstrip("/")
+        return Place(2, folder, folder)
+    return None
 
 
 def make(limits: Limits) -> Group | None:
@@ -129,19 +148,7 @@ def _found() -> Place | str:
 
 def _places() -> list[Place]:
     """Where groups might be made, the nearest first."""
-    mounts: dict[str, Path] = {}
-    own: dict[str, str] = {}
-    with contextlib.suppress(OSError):
-        for line in _MOUNTS.read_text().splitlines():
-            _, where, kind, options, *_ = line.split()
-            if kind == "cgroup2":
-                mounts.setdefault("", Path(where))
-            elif kind == "cgroup":
-                for controller in {"memory", "pids"} & set(options.split(",")):
-                    mounts.setdefault(controller, Path(where))
-        for line in _PROC.read_text().splitlines():
-            _, controllers, name = line.split(":", 2)
-            own |= dict.fromkeys(controllers.split(","), name)
+    mounts, own = _mounts(), _names(_PROC)
     places = []
     if "" in mounts and "" in own:
         for folder in _upwards(mounts[""], own[""]):
@@ -153,6 +160,30 @@ def _places() -> list[Place]:
         memory, pids = (_upwards(mounts[name], own[name])[:1] for name in ("memory", "pids"))
         places += [Place(1, *pair) for pair in zip(memory, pids, strict=False)]
     return places
+
+
+def _mounts() -> dict[str, Path]:
+    """Where each controller's tree is mounted; version 2's under the empty name."""
+    mounts: dict[str, Path] = {}
+    with contextlib.suppress(OSError):
+        for line in _MOUNTS.read_text().splitlines():
+            _, where, kind, options, *_ = line.split()
+            if kind == "cgroup2":
+                mounts.setdefault("", Path(where))
+            elif kind == "cgroup":
+                for controller in {"memory", "pids"} & set(options.split(",")):
+                    mounts.setdefault(controller, Path(where))
+    return mounts
+
+
+def _names(listing: Path) -> dict[str, str]:
+    """The group of each controller in a process's listing; version 2's under the empty name."""
+    names: dict[str, str] = {}
+    with contextlib.suppress(OSError):
+        for line in listing.read_text().splitlines():
+            _, controllers, name = line.split(":", 2)
+            names |= dict.fromkeys(controllers.split(","), name)
+    return names
 
 
 def _upwards(mount: Path, name: str) -> list[Path]:

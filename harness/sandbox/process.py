@@ -14,7 +14,6 @@ import json
 import math
 import os
 import signal
-import socket
 import threading
 import time
 from collections import deque
@@ -85,7 +84,7 @@ class SupervisedProcess(Sandboxed):
         self._broken: tuple[Limit, float, float] | None = None
         self._control = host.control
         self._answers = self._control.makefile("rb")
-        full = {"groups": (), "identity": None, "ways": {}, **order}
+        full = {"groups": (), "identity": None, "ways": {}, "filter": None, **order}
         full["rlimits"] = _rlimits(limits, alone=full["identity"] is not None)
         try:
             self._control.sendall(json.dumps(full).encode() + b"\n")
@@ -95,7 +94,7 @@ class SupervisedProcess(Sandboxed):
         if "error" in answer:
             self._abort()
             raise SandboxError(f"could not start {order['argv'][0]}: {answer['error']}")
-        self._child = int(answer["started"])
+        self._child = host.outside(int(answer["started"]))
         self._reader = threading.Thread(target=self._read_output, name="sandbox-output", daemon=True)
         self._reader.start()
         threading.Thread(target=self._await_end, name="sandbox-end", daemon=True).start()
@@ -116,9 +115,7 @@ class SupervisedProcess(Sandboxed):
         return self._exit
 
     def kill(self) -> Exit:
-        # Closing our end is the order to end everything: the same as when the grader itself dies.
-        with contextlib.suppress(OSError):
-            self._control.shutdown(socket.SHUT_WR)
+        self._host.end()
         try:
             return self.wait(_KILL_WITHIN_S)
         except TimeoutError:
@@ -198,8 +195,7 @@ class SupervisedProcess(Sandboxed):
     def _break(self, limit: Limit, value: float, used: float) -> None:
         if self._broken is None:
             self._broken = (limit, value, used)
-        with contextlib.suppress(OSError):
-            self._control.shutdown(socket.SHUT_WR)
+        self._host.end()
 
     def _watch_clock(self) -> None:
         limit = self._limits.wall_s
@@ -214,8 +210,7 @@ class SupervisedProcess(Sandboxed):
                 return
             said = f"\n[ended by the sandbox, which could not measure it: {type(error).__name__}: {error}]\n"
             self._output.feed(said.encode(errors="replace"))
-            with contextlib.suppress(OSError):
-                self._control.shutdown(socket.SHUT_WR)
+            self._host.end()
 
     def _measure(self) -> None:
         limits = self._limits

@@ -24,7 +24,8 @@ from harness.sandbox.mounts import interpreter_mounts
 from harness.sandbox.supervisor import descendants
 
 PROPERTIES = {
-    "namespaces": "user, PID, network, IPC, mount and UTS namespaces of its own",
+    "namespaces": "PID, network, IPC, mount and UTS namespaces of its own",
+    "user_namespace": "a user namespace of its own",
     "system_calls": "a filter refuses calls that reach other processes, namespaces and drivers",
     "capabilities": "no capability, and no way to get one",
     "outside_id": "a user id outside that owns nothing",
@@ -138,7 +139,8 @@ def _inside(seen: dict[str, Any], asked: dict[str, Any]) -> dict[str, tuple[bool
 
 def _outside(running: Sandboxed, seen: dict[str, Any]) -> dict[str, tuple[bool, str]]:
     """What can be seen of the command's processes from here."""
-    shared = [name for name in ("user", "pid", "net", "ipc", "mnt", "uts") if seen["namespaces"][name] == _own(name)]
+    shared = [name for name in ("pid", "net", "ipc", "mnt", "uts") if seen["namespaces"][name] == _own(name)]
+    user = seen["namespaces"]["user"]
     ids, groups = set(), set()
     for pid in [running.pid, *descendants(running.pid)]:
         with contextlib.suppress(OSError):
@@ -149,6 +151,7 @@ def _outside(running: Sandboxed, seen: dict[str, Any]) -> dict[str, tuple[bool, 
     ours = os.geteuid()
     return {
         "namespaces": (not shared, f"shared with the grader: {', '.join(shared) or 'none'}"),
+        "user_namespace": (user != _own("user"), f"{user}, the grader's is {_own('user')}"),
         "outside_id": (
             bool(ids) and 0 not in ids and (ours != 0 or ours not in ids),
             f"outside it is {', '.join(map(str, sorted(ids))) or 'unknown'}, the grader {ours}",

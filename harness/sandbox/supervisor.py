@@ -2,7 +2,8 @@
 
     grader --(control socket)-- supervisor -- command -- whatever the command starts
 
-Run as a plain script with nothing but the standard library, so that it starts in milliseconds. It lowers its limits,
+Run as a plain script with nothing but the standard library, so that it starts in milliseconds; its argument is the
+descriptor of the control socket, or, in a container, the path of a socket to connect to. It lowers its limits,
 becomes the reaper of every orphan below it, starts the command and waits. When the command ends, or the grader's end of
 the control socket closes (also because the grader was killed), it kills every descendant, says how the command ended,
 and goes.
@@ -12,14 +13,17 @@ The first line on the control socket is the order, as JSON:
     argv, env, cwd, pass_fds, rlimits
     groups    folders of control groups that the command joins; they are removed at the end
     identity  null, or {"uid", "gid", "groups"} that the command runs under
+    filter    null, or a program over system calls (seccomp.py), base64, that the command runs under
     ways      {closed folder: [paths below it]}: paths that this identity has to reach, in a mount namespace of its own
 
 The answer is one JSON line: {"started": pid} or {"error": text}, and at the end {"code": int|null, "signal": int|null}.
 After that last line the grader's end is waited for, so that it can still look into the control groups.
 """
 
+import base64
 import contextlib
 import ctypes
+import fcntl
 import json
 import os
 import resource
@@ -31,7 +35,8 @@ import sys
 import time
 from typing import Any
 
-PR_SET_CHILD_SUBREAPER = 36
+PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 4, 22, 36, 38
+SECCOMP_MODE_FILTER = 2
 CLONE_NEWNS = 0x20000
 MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND, MS_REC, MS_SLAVE = 2, 4, 8, 4096, 16384, 1 << 19
 LAST_LOOK_S = 5.0
@@ -118,6 +123,22 @@ def become(order: dict[str, Any]) -> None:
         os.setresuid(*[identity["uid"]] * 3)
 
 
+def install_filter(program: bytes) -> None:
+    """Run under a filter of system calls from here on, as everything that is started from here will."""
+
+    class Program(ctypes.Structure):
+        """struct sock_fprog of linux/filter.h: how many instructions of 8 bytes, and where they are."""
+
+        _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p))
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    whole = Program(len(program) // 8, program)
+    if libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) or libc.prctl(
+        PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.byref(whole), 0, 0
+    ):
+        raise OSError(ctypes.get_errno(), f"no filter of system calls: {os.strerror(ctypes.get_errno())}")
+
+
 def start(order: dict[str, Any]) -> int:
     """Fork and exec the command; returns its pid. Raises OSError with what exec said."""
     read_end, write_end = os.pipe()
@@ -136,6 +157,8 @@ def start(order: dict[str, Any]) -> int:
             for fd in order["pass_fds"]:
                 os.set_inheritable(fd, True)
             signal.pthread_sigmask(signal.SIG_SETMASK, [])
+            if order["filter"]:
+                install_filter(base64.b64decode(order["filter"]))
             os.execvpe(order["argv"][0], order["argv"], order["env"])
         except BaseException as error:  # noqa: BLE001 - the fork must end here, whatever went wrong
             os.write(write_end, str(error).encode()[:1000])
@@ -149,8 +172,35 @@ def start(order: dict[str, Any]) -> int:
     return pid
 
 
+def connect(path: str) -> socket.socket:
+    """Connect to the grader from inside a container; descriptors come first, with the numbers that they are to have.
+
+    Nothing was inherited here, so any number is free once what is open already is out of the way.
+    """
+    # Who runs as the same user could otherwise write to this process's memory, and so keep the container alive.
+    ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+    first = socket.socket(socket.AF_UNIX)
+    first.connect(path)
+    said, fds, _, _ = socket.recv_fds(first, 1 << 16, 64)
+    numbers = json.loads(said)
+    above = max([2, *numbers, *fds]) + 1
+    control = socket.socket(fileno=fcntl.fcntl(first.fileno(), fcntl.F_DUPFD_CLOEXEC, above))
+    first.close()
+    moved = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, above) for fd in fds]
+    for fd in fds:
+        os.close(fd)
+    for fd, number in zip(moved, numbers, strict=True):
+        os.dup2(fd, number, inheritable=False)
+        os.close(fd)
+    os.set_inheritable(1, True)
+    os.dup2(1, 2)
+    os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
+    control.sendall(b"\n")
+    return control
+
+
 def main() -> None:
-    control = socket.socket(fileno=int(sys.argv[1]))
+    control = socket.socket(fileno=int(sys.argv[1])) if sys.argv[1].isdigit() else connect(sys.argv[1])
     control.set_inheritable(False)
     order = json.loads(control.makefile("rb").readline())
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -204,7 +254,7 @@ def supervise(control: socket.socket, order: dict[str, Any], wake_read: int) -> 
     answer = {"code": code if code >= 0 else None, "signal": -code if code < 0 else None}
     with contextlib.suppress(OSError):
         control.sendall(json.dumps(answer).encode() + b"\n")
-        select.select([control.fileno()], [], [], LAST_LOOK_S if order["groups"] else 0)
+        select.select([control.fileno()], [], [], LAST_LOOK_S)
 
 
 if __name__ == "__main__":
