@@ -15,6 +15,7 @@ import contextlib
 import functools
 import os
 import secrets
+import signal
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,8 +43,8 @@ class Group:
 
     def __init__(self, place: Place, limits: Limits) -> None:
         """Raises OSError where it can't be made."""
-        # The owner's id is for `sweep`: a group whose owner lives is about to be used.
-        name = f"{_PREFIX}{os.getpid()}-{secrets.token_hex(6)}"
+        # The owner is named for `_sweep`: a group whose owner lives is about to be used.
+        name = f"{_PREFIX}{_namespace()}-{os.getpid()}-{secrets.token_hex(6)}"
         self._version = place.version
         self._limits = limits
         self._memory = place.memory / name
@@ -219,13 +220,23 @@ def _try(place: Place) -> str | None:
 
 
 def _sweep(place: Place) -> None:
-    """Remove what killed graders and their killed supervisors have left: empty groups whose owner is gone."""
+    """Remove what killed graders have left; where their supervisors were killed as well, end what still runs."""
+    ours = f"{_PREFIX}{_namespace()}-"
     for parent in dict.fromkeys((place.memory, place.pids)):
-        for folder in parent.glob(f"{_PREFIX}*-*"):
-            owner = folder.name.removeprefix(_PREFIX).partition("-")[0]
+        for folder in parent.glob(f"{ours}*-*"):
+            owner = folder.name.removeprefix(ours).partition("-")[0]
             if owner.isdigit() and not os.path.exists(f"/proc/{owner}"):
-                with contextlib.suppress(OSError):
+                for pid in map(int, _words(folder / "cgroup.procs")):
+                    with contextlib.suppress(OSError):
+                        if pid > 1:
+                            os.kill(pid, signal.SIGKILL)
+                with contextlib.suppress(OSError):  # not empty yet: next time
                     folder.rmdir()
+
+
+def _namespace() -> int:
+    """The PID namespace in which ids of processes are meant; another container may share the tree of groups."""
+    return os.stat("/proc/self/ns/pid").st_ino
 
 
 def _count(path: Path, event: str) -> int:
