@@ -28,11 +28,12 @@ def sandbox(request: pytest.FixtureRequest) -> Sandbox:
     return kind()
 
 
-@pytest.fixture
-def bubblewrap() -> Sandbox:
-    if why := SANDBOXES["bubblewrap"].unavailable():
+@pytest.fixture(params=sorted(set(SANDBOXES) - {"none"}))
+def isolating(request: pytest.FixtureRequest) -> Sandbox:
+    kind = SANDBOXES[request.param]
+    if why := kind.unavailable():
         pytest.skip(why)
-    return SANDBOXES["bubblewrap"]()
+    return kind()
 
 
 @pytest.fixture(autouse=True)
@@ -106,27 +107,27 @@ def test_whatever_takes_memory_is_counted(sandbox: Sandbox, script: str) -> None
         assert running.wait(30).limit is Limit.MEMORY, running.output()
 
 
-def test_files_in_dev_shm_count_as_memory(bubblewrap: Sandbox) -> None:
+def test_files_in_dev_shm_count_as_memory(isolating: Sandbox) -> None:
     script = "fd = os.open('/dev/shm/x', os.O_CREAT | os.O_RDWR)\n" + FILL.format("fd") + "os.close(fd)\n"
     script += "y = b'y' * (80 << 20)\ntime.sleep(60)"
-    with bubblewrap.start(python(script), Limits(memory_bytes=130 * MB)) as running:
+    with isolating.start(python(script), Limits(memory_bytes=130 * MB)) as running:
         assert running.wait(30).limit is Limit.MEMORY, running.output()
 
 
-def test_dev_shm_has_a_size(bubblewrap: Sandbox) -> None:
+def test_dev_shm_has_a_size(isolating: Sandbox) -> None:
     script = "s = os.statvfs('/dev/shm'); print(s.f_blocks * s.f_frsize)"
-    with bubblewrap.start(python(script), Limits(memory_bytes=64 * MB)) as running:
+    with isolating.start(python(script), Limits(memory_bytes=64 * MB)) as running:
         running.wait(10)
         assert running.output() == f"{64 * MB}\n"
 
 
-def test_nothing_else_in_memory_can_be_written(bubblewrap: Sandbox) -> None:
+def test_nothing_else_in_memory_can_be_written(isolating: Sandbox) -> None:
     script = "for d in ('/', '/dev', '/dev/pts', '/proc', '/usr'):\n"
     script += " try: open(d + '/x', 'w'); print('wrote to', d)\n except OSError: pass\n"
     script += (
         "for d in ('/tmp', '/dev/shm', '/scratch', os.environ['HOME']): open(d + '/x', 'w')\nopen('/dev/null', 'w')"
     )
-    with bubblewrap.start(python(script), Limits()) as running:
+    with isolating.start(python(script), Limits()) as running:
         assert (running.wait(10).code, running.output()) == (0, "")
 
 

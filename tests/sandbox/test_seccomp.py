@@ -6,6 +6,7 @@ import errno
 import json
 import platform
 import re
+import shutil
 import signal
 import struct
 import sys
@@ -140,10 +141,10 @@ def sandbox(request: pytest.FixtureRequest) -> Sandbox:
     return kind()
 
 
-def ask(sandbox: Sandbox, script: str) -> object:
+def ask(sandbox: Sandbox, script: str, **env: str) -> object:
     argv = (str(Path(sys.executable).resolve()), "-I", "-S", "-c", CALLS + script)
-    with sandbox.start(Command(argv=argv, mounts=OUTERMOST), Limits()) as running:
-        running.wait(30)
+    with sandbox.start(Command(argv=argv, env=env, mounts=OUTERMOST), Limits()) as running:
+        assert running.wait(60).code == 0, running.output()
         return json.loads(running.output())
 
 
@@ -181,6 +182,26 @@ print(json.dumps(out))
         "threads": 20,
         "spawned": 0,
     }
+
+
+def test_what_run_time_compilers_do_still_works(sandbox: Sandbox) -> None:
+    """A C compiler as a child, its library loaded, pools of threads and of processes with semaphores and pipes."""
+    script = """
+import concurrent.futures, multiprocessing, os, subprocess, sys, tempfile
+folder = tempfile.mkdtemp()
+source, library = os.path.join(folder, "x.c"), os.path.join(folder, "x.so")
+open(source, "w").write("int answer(void) { return 42; }")
+done = subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, source], capture_output=True, text=True)
+answer = ctypes.CDLL(library).answer() if done.returncode == 0 else done.stderr
+with concurrent.futures.ThreadPoolExecutor(8) as pool: threads = sum(pool.map(lambda x: x * x, range(100)))
+context = multiprocessing.get_context("fork")
+with concurrent.futures.ProcessPoolExecutor(2, context) as pool: processes = sum(pool.map(abs, range(-50, 50)))
+queue = context.Queue(); queue.put(1)
+print(json.dumps([answer, threads, processes, queue.get(timeout=10)]))
+"""
+    if shutil.which("gcc") is None:
+        pytest.skip("there is no gcc")
+    assert ask(sandbox, script, PATH="/usr/bin:/bin") == [42, 328350, 2500, 1]
 
 
 def test_sockets_stay_within_the_network_namespace(sandbox: Sandbox) -> None:
