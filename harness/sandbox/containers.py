@@ -76,8 +76,11 @@ class DockerSandbox(Sandbox):
             for mount in command.mounts:
                 if not mount.writable and os.geteuid() == 0:
                     identity.check_readable(mount.source.resolve())
-            uid = identity.take(command, scratch.data).uid if os.geteuid() == 0 else os.geteuid()
-            host = ContainerHost(command, limits, scratch, uid)
+            if os.geteuid() == 0:
+                who = identity.take(command, scratch.data)
+            else:
+                who = identity.Identity(os.geteuid(), os.getegid(), tuple(os.getgroups()))
+            host = ContainerHost(command, limits, scratch, who)
         except BaseException:
             with contextlib.suppress(OSError):
                 scratch.remove()
@@ -96,7 +99,7 @@ class DockerSandbox(Sandbox):
 class ContainerHost(Host):
     """A supervisor as the first process of a container."""
 
-    def __init__(self, command: Command, limits: Limits, scratch: Scratch, uid: int) -> None:
+    def __init__(self, command: Command, limits: Limits, scratch: Scratch, who: identity.Identity) -> None:
         """Raises SandboxError, nothing left behind but the scratch folder."""
         self._limits = limits
         self._ended = threading.Event()
@@ -104,10 +107,15 @@ class ContainerHost(Host):
         wire.mkdir(mode=0o711)
         wire.chmod(0o711)
         with socket.socket(socket.AF_UNIX) as listener:
-            listener.bind(str(wire / "socket"))
+            # By way of the folder's descriptor: a socket's path may have 107 characters, temporary folders have more.
+            folder = os.open(wire, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                listener.bind(f"/proc/self/fd/{folder}/socket")
+            finally:
+                os.close(folder)
             os.chmod(wire / "socket", 0o600)
             if os.geteuid() == 0:
-                os.chown(wire / "socket", uid, uid)
+                os.chown(wire / "socket", who.uid, who.gid)
             listener.listen(1)
             listener.settimeout(0.1)
             self._client = _connect()
@@ -116,11 +124,11 @@ class ContainerHost(Host):
                 for fd in (output, *command.pass_fds):
                     # Who opens /dev/stdout opens the pipe anew, by name, and needs its permissions.
                     if os.geteuid() == 0 and stat.S_ISFIFO(os.fstat(fd).st_mode):
-                        os.fchown(fd, uid, uid)
-                self._name = _create(self._client, command, limits, scratch, wire, uid)
+                        os.fchown(fd, who.uid, who.gid)
+                self._name = _create(self._client, command, limits, scratch, wire, who)
                 try:
                     self._client.api.start(self._name)
-                    self.control = self._accept(listener, uid)
+                    self.control = self._accept(listener, who.uid)
                     self._hand_over((1, scratch.lock, *command.pass_fds), (output, scratch.lock, *command.pass_fds))
                 except BaseException:
                     self._remove()
@@ -158,6 +166,7 @@ class ContainerHost(Host):
     def _hand_over(self, numbers: tuple[int, ...], fds: tuple[int, ...]) -> None:
         socket.send_fds(self.control, [json.dumps(numbers).encode()], list(fds))
         if self.control.recv(1) != b"\n":
+            self.control.close()
             raise SandboxError("the container's supervisor did not take its descriptors")
         self.control.settimeout(None)
 
@@ -212,7 +221,7 @@ class ContainerHost(Host):
             time.sleep(0.01)
 
 
-def _create(client: Any, command: Command, limits: Limits, scratch: Scratch, wire: Path, uid: int) -> str:
+def _create(client: Any, command: Command, limits: Limits, scratch: Scratch, wire: Path, who: identity.Identity) -> str:
     """Create the container; returns its name."""
     import docker.errors
     from docker.types import LogConfig
@@ -247,6 +256,7 @@ def _create(client: Any, command: Command, limits: Limits, scratch: Scratch, wir
         shm_size=max(limits.memory_bytes or 1 << 30, 1 << 20),
         # Nothing in there needs the machine's devices and drivers described.
         tmpfs={"/sys": "ro,nosuid,nodev,noexec,size=4k"},
+        group_add=list(who.groups),
         devices=[f"{node}:{node}:rw" for node in command.gpus],
         log_config=LogConfig(type="none"),
     )
@@ -258,7 +268,7 @@ def _create(client: Any, command: Command, limits: Limits, scratch: Scratch, wir
             command=argv,
             name=name,
             hostname="sandbox",
-            user=f"{uid}:{uid}",
+            user=f"{who.uid}:{who.gid}",
             host_config=config,
             labels={_LABEL: str(os.getpid())},
             network_disabled=True,

@@ -56,6 +56,16 @@ def test_a_container_that_is_killed_from_outside_is_an_end(client: Any) -> None:
     assert names(client) == []
 
 
+def test_a_long_temporary_folder_is_no_obstacle(client: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    deep = tmp_path / ("x" * 100)
+    deep.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(deep))
+    with DockerSandbox().start(Command(argv=("/bin/true",)), Limits()) as running:
+        assert running.wait(30).code == 0
+    assert list(deep.iterdir()) == []
+    assert names(client) == []
+
+
 def test_what_can_not_be_mounted_is_the_sandbox_error(client: Any, tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     inside_a_file = Mount(tmp_path, target=Path("/etc/ld.so.cache/x"))
