@@ -74,9 +74,11 @@ def _start(bwrap: str, command: Command, limits: Limits, *, filtered: bool, sepa
             filters = (seccomp.program_file(),)
         order["argv"] = (bwrap, *_options(command, limits, scratch, filters), "--", *command.argv)
         order["env"] = {"HOME": f"{SCRATCH}/home", "TMPDIR": "/tmp", **command.env}
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(OSError):
             scratch.remove()
+        if isinstance(error, OSError):
+            raise SandboxError(f"a sandbox could not be set up: {error}") from error
         raise
     try:
         return start_local(order, limits, scratch, command.pass_fds + filters)

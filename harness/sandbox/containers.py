@@ -81,9 +81,11 @@ class DockerSandbox(Sandbox):
             else:
                 who = identity.Identity(os.geteuid(), os.getegid(), tuple(os.getgroups()))
             host = ContainerHost(command, limits, scratch, who)
-        except BaseException:
+        except BaseException as error:
             with contextlib.suppress(OSError):
                 scratch.remove()
+            if isinstance(error, OSError):
+                raise SandboxError(f"a sandbox could not be set up: {error}") from error
             raise
         order = {
             "argv": command.argv,

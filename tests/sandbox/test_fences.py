@@ -119,6 +119,11 @@ def test_a_mount_that_others_can_not_read_is_said(apart: Sandbox, tmp_path: Path
         apart.start(python("pass", Mount(closed)), Limits())
 
 
+def test_a_mount_that_is_not_there_is_the_sandbox_error(apart: Sandbox, tmp_path: Path) -> None:
+    with pytest.raises(SandboxError, match="missing"):
+        apart.start(python("pass", Mount(tmp_path / "missing")), Limits())
+
+
 def test_a_writable_folder_belongs_to_the_command_and_links_in_it_lead_nowhere(apart: Sandbox, tmp_path: Path) -> None:
     folder, outside = tmp_path / "folder", tmp_path / "outside"
     (folder / "src").mkdir(parents=True)
