@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -114,6 +115,26 @@ def test_killing_ends_orphans_too(sandbox: Sandbox) -> None:
         assert len(_with_marker(marker)) >= 2
         running.kill()
     assert _with_marker(marker) == []
+
+
+def test_a_command_can_be_held_still(sandbox: Sandbox) -> None:
+    script = "(while :; do echo child; sleep 0.01; done) & while :; do echo parent; sleep 0.01; done"
+    with sandbox.start(shell(script), Limits(output_bytes=1 << 30)) as running:
+        _until(lambda: {"child", "parent"} <= set(running.output().split()))
+        running.stop()
+        time.sleep(0.1)  # what was written before is read
+        before = running.output()
+        time.sleep(0.3)
+        assert running.output() == before
+        running.go_on()
+        _until(lambda: {"child", "parent"} <= set(running.output()[len(before) :].split()))
+
+
+def _until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def test_an_ended_command_leaves_no_orphan(sandbox: Sandbox) -> None:
