@@ -36,9 +36,9 @@ def column_sums(data: torch.Tensor, out: torch.Tensor, first_byte: int = 0) -> N
         out += rest.view(torch.int32).view(-1, COLUMNS).sum(0, dtype=torch.int64)
 
 
-def seal(sums: torch.Tensor) -> str:
-    """The hash of sums that lie in the host's memory, [..., 256] int64."""
-    return hashlib.blake2b(sums.numpy().data, digest_size=16).hexdigest()
+def seal(sums: torch.Tensor) -> bytes:
+    """The hash, 16 bytes, of sums that lie in the host's memory, [..., 256] int64."""
+    return hashlib.blake2b(sums.numpy().tobytes(), digest_size=16).digest()
 
 
 class Passing:

@@ -252,10 +252,12 @@ class OutsideClock(_Model):
     """Time of a call by the worker's clock."""
     tolerance_us: float
     """How far the first may be above the second; made from the spread of the measurements."""
+    quickest_us: float | None = None
+    """Mean time of a call in the quickest loop, by the worker's clock."""
     single_us: float | None = None
     """Mean time of a call that was alone, by the worker's clock."""
     single_tolerance_us: float | None = None
-    """How far `inside_us`, of calls in loops, may be above it."""
+    """How far `quickest_us`, of calls in loops, may be above it."""
     single_outside_us: float | None = None
     """Time of a call that was alone, by the grader's clock: its input could not be read before that clock ran."""
     single_outside_tolerance_us: float | None = None

@@ -1,17 +1,18 @@
-"""The grader's own clock: a small process that has nothing else to do.
+"""The grader's own clock: a small process with nothing else to do, and a page of memory that it shares with a worker.
 
-    grader --frame--> stopwatch --frame--> worker
-           <--wall, answer--   <--answer--
+    go    | ticket | key  |      written by the stopwatch: the loop begins, and the key takes the mask off its inputs
+    done  | ticket | seal |      written by the worker: the loop has ended, and this is the seal on its outputs
 
-The grader's process has threads that watch and read, and each of them may hold it up for a millisecond just when an
-answer comes. This one only sends a frame on the worker's socket, waits for a whole frame to come back, and says how
-long that took. It does not look into either. Run as a script it is that process; nothing but the standard library is
-needed, so that it is up in a few hundredths of a second.
+The grader's process has threads that watch and read, and each of them may hold it up for a millisecond; a message on a
+socket takes now a tenth of one, now three. The stopwatch only writes `go`, looks at `done` without a pause, and says
+how long that took. The ticket of a `done` did not exist before its `go`. Run as a script it is that process, which is
+up in a few hundredths of a second, since nothing but the standard library is needed.
 """
 
 from __future__ import annotations
 
 import contextlib
+import mmap
 import os
 import select
 import socket
@@ -20,58 +21,99 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
-_HEADER = 4
-"""Bytes of a frame that say how long the rest is; as in wire.py."""
-_REQUEST = struct.Struct("!d?II")
-"""Seconds at most, whether to wait busily, the longest answer, length of the frame to send."""
-_ANSWER = struct.Struct("!ddI")
-"""When the frame was sent and when the answer was there (time.perf_counter of this machine), length of the answer."""
+SEAL_BYTES = 16
+_TICKET, _KEY, _DONE, _SEAL = 0, 8, 16, 24
+"""Where things are on the page."""
+_PAGE_BYTES = 4096
+_REQUEST = struct.Struct("!d?8s8s")
+"""Seconds at most, whether to wait busily, ticket, key."""
+_ANSWER = struct.Struct("!dd?16s")
+"""When `go` was written and when `done` was there (time.perf_counter of this machine), whether it was there, seal."""
 _LOOK_EVERY = 4096
-"""Turns of a busy wait between looks at the time."""
+"""Turns of a busy wait between looks at the time and at the socket."""
 _LOOK_UP_S = 0.2
 
 
+@dataclass(frozen=True)
+class Timed:
+    """What the stopwatch saw. Times are those of time.perf_counter."""
+
+    began: float
+    """When the loop was told to begin."""
+    ended: float
+    """When the page said that it has ended, or when waiting for that ended."""
+    done: bool
+    """Whether the page said so."""
+    seal: str
+    """On the outputs, as the page says."""
+
+
 class Stopwatch:
-    """Times exchanges on a worker's socket. To be closed."""
+    """Times the loops of one worker. To be closed."""
 
     def __init__(self, wire_fd: int) -> None:
+        """`wire_fd`: the worker's socket. A message on it ends a wait as well; it is not read here."""
+        self.page_fd = os.memfd_create("stopwatch", os.MFD_CLOEXEC)
+        """The page, for the worker to map."""
+        os.ftruncate(self.page_fd, _PAGE_BYTES)
         ours, theirs = socket.socketpair()
         self._control = ours
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", __file__, str(theirs.fileno()), str(wire_fd)],
+                [sys.executable, "-I", "-S", __file__, *map(str, (theirs.fileno(), wire_fd, self.page_fd))],
                 stdin=subprocess.DEVNULL,
-                pass_fds=(theirs.fileno(), wire_fd),
+                pass_fds=(theirs.fileno(), wire_fd, self.page_fd),
                 env={},
             )
         finally:
             theirs.close()
 
-    def exchange(
-        self, frame: bytes, *, limit_s: float, longest: int, spin: bool, gone: Callable[[], bool]
-    ) -> tuple[float, float, bytes]:
-        """Send a frame and wait for the answer: when it was sent, when the answer was there, and the answer.
+    def time(self, ticket: bytes, key: int, *, limit_s: float, spin: bool, gone: Callable[[], bool]) -> Timed:
+        """Tell the worker to begin and wait for its end.
 
-        The times are those of time.perf_counter. The answer may be incomplete: what came until `limit_s` seconds were
-        over, the other side had closed, or `gone` said that it has ended. `longest` is the most bytes that are waited
-        for.
+        That is the page's `done` (with `spin`), a message on the socket, the limit, or the moment in which `gone` says
+        that the worker has ended although its socket lives on.
         """
         began = time.perf_counter()
-        self._control.sendall(_REQUEST.pack(limit_s, spin, longest, len(frame)) + frame)
+        self._control.sendall(_REQUEST.pack(limit_s, spin, ticket, key.to_bytes(8, "big")))
         ended = False
         while not select.select([self._control], [], [], _LOOK_UP_S)[0]:
             if ended:
-                return began, time.perf_counter(), b""
+                return Timed(began, time.perf_counter(), False, "")
             ended = gone()
-        sent, came, size = _ANSWER.unpack(_all_of(self._control, _ANSWER.size))
-        return sent, came, _all_of(self._control, size)
+        sent, came, done, seal = _ANSWER.unpack(_all_of(self._control, _ANSWER.size))
+        return Timed(sent, came, done, seal.hex())
 
     def close(self) -> None:
         """End it, whatever it waits for."""
         self._control.close()
         self._process.kill()
         self._process.wait()
+        os.close(self.page_fd)
+
+
+class Page:
+    """The worker's side of the page."""
+
+    def __init__(self, fd: int) -> None:
+        self._page = mmap.mmap(fd, _PAGE_BYTES)
+        self._ticket = bytes(8)
+
+    def wait_for_go(self) -> int:
+        """Wait, busily, until the next loop may begin; returns its key."""
+        page, last = self._page, self._ticket
+        while (ticket := page[_TICKET : _TICKET + 8]) == last:
+            pass
+        self._ticket = ticket
+        return int.from_bytes(page[_KEY : _KEY + 8], "big")
+
+    def done(self, seal: bytes) -> str:
+        """Say that the loop has ended; returns the ticket that its answer has to carry."""
+        self._page[_SEAL : _SEAL + SEAL_BYTES] = seal
+        self._page[_DONE : _DONE + 8] = self._ticket
+        return self._ticket.hex()
 
 
 def _all_of(sock: socket.socket, count: int) -> bytes:
@@ -84,38 +126,28 @@ def _all_of(sock: socket.socket, count: int) -> bytes:
     return data
 
 
-def _serve(control: socket.socket, wire: socket.socket) -> None:
+def _serve(control: socket.socket, wire_fd: int, page: mmap.mmap) -> None:
     """Answer requests until the grader is gone."""
     while True:
-        limit_s, spin, longest, size = _REQUEST.unpack(_all_of(control, _REQUEST.size))
-        frame = memoryview(_all_of(control, size))
-        answer = bytearray()
-        wanted = _HEADER
-        looks = 0
-        sent = came = time.perf_counter()
-        with contextlib.suppress(OSError):
-            while frame:
-                frame = frame[wire.send(frame) :]
-            while len(answer) < wanted:
-                try:
-                    piece = wire.recv(1 << 16, socket.MSG_DONTWAIT)
-                except BlockingIOError:
-                    looks += 1
-                    if not spin:
-                        select.select([wire], [], [], max(0.0, sent + limit_s - time.perf_counter()))
-                    if (not spin or looks % _LOOK_EVERY == 0) and time.perf_counter() > sent + limit_s:
-                        break
-                    continue
-                came = time.perf_counter()
-                if not piece:
-                    break
-                answer += piece
-                if len(answer) >= _HEADER:
-                    wanted = min(_HEADER + int.from_bytes(answer[:_HEADER], "big"), longest)
-        control.sendall(_ANSWER.pack(sent, came, len(answer)) + answer)
+        limit_s, spin, ticket, key = _REQUEST.unpack(_all_of(control, _REQUEST.size))
+        page[_KEY : _KEY + 8] = key
+        sent = time.perf_counter()
+        page[_TICKET : _TICKET + 8] = ticket
+        turns = 0
+        while spin and page[_DONE : _DONE + 8] != ticket:
+            turns += 1
+            if turns % _LOOK_EVERY == 0 and (
+                time.perf_counter() > sent + limit_s or select.select([wire_fd], [], [], 0)[0]
+            ):
+                break
+        if not spin:
+            select.select([wire_fd], [], [], limit_s)
+        came = time.perf_counter()
+        done = page[_DONE : _DONE + 8] == ticket
+        control.sendall(_ANSWER.pack(sent, came, done, page[_SEAL : _SEAL + SEAL_BYTES]))
 
 
 if __name__ == "__main__":
     with contextlib.suppress(OSError, KeyboardInterrupt):
-        _serve(socket.socket(fileno=int(sys.argv[1])), socket.socket(fileno=int(sys.argv[2])))
+        _serve(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]), mmap.mmap(int(sys.argv[3]), _PAGE_BYTES))
     os._exit(0)

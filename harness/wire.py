@@ -43,14 +43,6 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
-def to_frame(message: dict[str, Any]) -> bytes:
-    """A message as it goes over the socket. Raises WireError for one that is too large."""
-    body = json.dumps(message, separators=(",", ":"), allow_nan=False).encode()
-    if len(body) > MAX_FRAME:
-        raise WireError(f"a message of {len(body)} bytes is larger than the {MAX_FRAME} that a frame may hold")
-    return len(body).to_bytes(_HEADER, "big") + body
-
-
 class Channel:
     """One end of the socket."""
 
@@ -72,7 +64,10 @@ class Channel:
 
         Raises Closed when the other side is gone, Late when it has not read for `timeout` seconds.
         """
-        frame = memoryview(to_frame(message))
+        body = json.dumps(message, separators=(",", ":"), allow_nan=False).encode()
+        if len(body) > MAX_FRAME:
+            raise WireError(f"a message of {len(body)} bytes is larger than the {MAX_FRAME} that a frame may hold")
+        frame = memoryview(len(body).to_bytes(_HEADER, "big") + body)
         deadline = None if timeout is None else time.monotonic() + timeout
         try:
             self._socket.settimeout(timeout)
@@ -89,24 +84,17 @@ class Channel:
             raise Closed(f"the other side is gone: {error}") from error
 
     def receive(
-        self,
-        *,
-        deadline: float | None = None,
-        gone: Callable[[], bool] | None = None,
-        take_fds: bool = False,
-        spin: bool = False,
+        self, *, deadline: float | None = None, gone: Callable[[], bool] | None = None, take_fds: bool = False
     ) -> dict[str, Any]:
         """The next message.
 
-        `deadline` is a time of time.monotonic(). With `spin` the wait is a busy one: a processor that slept takes some
-        tenths of a millisecond to wake up, now more, now less. `gone` says whether the other side has ended although
-        its socket is still open (a child of it may hold it). Raises Closed, Late, or WireError for a frame that is no
-        message.
+        `deadline` is a time of time.monotonic(). `gone` says whether the other side has ended although its socket is
+        still open (a child of it may hold it). Raises Closed, Late, or WireError for a frame that is no message.
         """
-        size = int.from_bytes(self._take(_HEADER, deadline, gone, take_fds, spin), "big")
+        size = int.from_bytes(self._take(_HEADER, deadline, gone, take_fds), "big")
         if size > MAX_FRAME:
             raise WireError(f"a frame announces {size} bytes; {MAX_FRAME} are allowed")
-        body = self._take(size, deadline, gone, take_fds, spin)
+        body = self._take(size, deadline, gone, take_fds)
         try:
             message = json.loads(body, parse_constant=_refuse_constant)
         except (ValueError, RecursionError) as error:
@@ -115,18 +103,12 @@ class Channel:
             raise WireError("a frame holds JSON that is no object with a type")
         return message
 
-    def push(self, data: bytes) -> None:
-        """Take in bytes that somebody else has read from the socket."""
-        self._buffer += data
-
     def take_descriptors(self) -> list[int]:
         """The descriptors that came with the messages since the last call."""
         taken, self._descriptors = self._descriptors, []
         return taken
 
-    def _take(
-        self, count: int, deadline: float | None, gone: Callable[[], bool] | None, take_fds: bool, spin: bool
-    ) -> bytes:
+    def _take(self, count: int, deadline: float | None, gone: Callable[[], bool] | None, take_fds: bool) -> bytes:
         ended = False
         while len(self._buffer) < count:
             wait = None if gone is None else _LOOK_UP_S
@@ -136,7 +118,7 @@ class Channel:
                     raise Late("no answer in time")
                 wait = left if wait is None else min(wait, left)
             try:
-                ready = select.select([self._socket], [], [], 0 if ended or spin else wait)[0]
+                ready = select.select([self._socket], [], [], 0 if ended else wait)[0]
                 if not ready:
                     if ended:
                         raise Closed("the other side has ended")

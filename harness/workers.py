@@ -34,7 +34,7 @@ from harness.transfer import ByteStream, TensorSpec, flat_bytes, offsets
 from harness.tree import take_apart
 from harness.window import HALF_MAX, Window, create
 from harness.window import Kind as WindowKind
-from harness.wire import MAX_FRAME, PROTOCOL, Channel, Closed, Late, WireError, to_frame
+from harness.wire import PROTOCOL, Channel, Closed, Late, WireError
 
 Kind = Literal["failed", "died", "late", "limit", "protocol"]
 BuildHook = Callable[[dict[str, Any]], BuildOutcome]
@@ -52,6 +52,7 @@ _SEEN_BY_WORKERS = (
     "digest.py",
     "generators.py",
     "mask.py",
+    "stopwatch.py",
     "worker",
 )
 """Of this package: nothing of the trusted side."""
@@ -305,26 +306,39 @@ class Worker:
 
     def time(self, loop: Loop, limit_s: float, key: int | None = None) -> Ran:
         """Have the worker's clock get its loop ready, and then run it; `key` takes the mask off its inputs."""
-        order = {"type": "time", "model": MAIN, **loop.order()}
+        order = {"type": "time", "model": MAIN, "masked": key is not None, **loop.order()}
+        stopwatch = self._the_stopwatch()
         self._ask(order, "call", _TRANSFER_S, claims.Ready)
         pending = _pending("call", limit_s)
-        if self._stopwatch is None:
-            self._stopwatch = Stopwatch(self._channel.fileno())
+        ticket = secrets.token_bytes(8)
+        self._tickets.append(ticket.hex())
         builds = self._builds
-        sent, came, data = self._stopwatch.exchange(
-            to_frame(self._with_ticket({"type": "go", "key": key})),
+        timed = stopwatch.time(
+            ticket,
+            key or 0,
             limit_s=min(limit_s, max(0.0, self._patience_s - self._waited_s)),
-            longest=MAX_FRAME,
             # On a CPU a busy wait would take from the loop what it waits for.
             spin=self._device.kind == "cuda",
             gone=self._gone,
         )
-        self._waited_s += came - sent
-        self._channel.push(data)
+        self._waited_s += timed.ended - timed.began
         answer = self._answer(pending, claims.Ran)
-        # What was built within the loop was asked for first, and its answer came through this process.
-        wall_s = (came if self._builds == builds else time.perf_counter()) - sent
+        # Of what was built within the loop the answer came through this process.
+        if self._builds != builds:
+            return Ran(time.perf_counter() - timed.began, answer.seal)
+        if not timed.done or timed.seal != answer.seal:
+            raise WorkerFailure("protocol", "call", "a loop's end was not said as it has to be")
+        wall_s = timed.ended - timed.began
         return Ran(wall_s, answer.seal)
+
+    def _the_stopwatch(self) -> Stopwatch:
+        """Started, and its page shared with the worker, the first time."""
+        if self._stopwatch is None:
+            self._stopwatch = Stopwatch(self._channel.fileno())
+            pending = _pending("call", _TRANSFER_S)
+            self._order({"type": "page"}, pending, (self._stopwatch.page_fd,))
+            self._answer(pending, claims.Done)
+        return self._stopwatch
 
     def times(self, loop: Loop, outputs: str = "") -> claims.Timed:
         """What the last loop returned and read; `outputs` names the outputs, from then on, by turn."""
@@ -411,12 +425,9 @@ class Worker:
 
     def _order(self, order: dict[str, Any], pending: _Pending, fds: Sequence[int] = ()) -> None:
         """Send an order. Its answer has to carry a ticket that did not exist before."""
-        self._send(self._with_ticket(order), pending, fds)
-
-    def _with_ticket(self, order: dict[str, Any]) -> dict[str, Any]:
         ticket = secrets.token_hex(8)
         self._tickets.append(ticket)
-        return {**order, "ticket": ticket}
+        self._send({**order, "ticket": ticket}, pending, fds)
 
     def _send(self, order: dict[str, Any], pending: _Pending, fds: Sequence[int] = ()) -> None:
         try:

@@ -1,105 +1,100 @@
-"""The stopwatch: passes frames on, times them, and never waits for ever."""
+"""The stopwatch: tells a worker to begin, sees when it has ended, and never waits for ever."""
 
 from __future__ import annotations
 
+import os
+import secrets
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import pytest
 
-from harness.stopwatch import Stopwatch
-from harness.wire import MAX_FRAME, to_frame
+from harness.stopwatch import SEAL_BYTES, Page, Stopwatch, Timed
 
-FRAME = to_frame({"type": "go"})
+SEAL = bytes(range(SEAL_BYTES))
+
+
+@dataclass
+class Ends:
+    """A stopwatch, the grader's socket, and a worker's page and socket."""
+
+    watch: Stopwatch
+    ours: socket.socket
+    page: Page
+    sock: socket.socket
+
+    def time(self, limit_s: float = 20.0, *, key: int = 0, spin: bool = True, gone: bool = False) -> Timed:
+        ticket = secrets.token_bytes(8)
+        return self.watch.time(ticket, key, limit_s=limit_s, spin=spin, gone=lambda: gone)
+
+    def working(self, act: Callable[[int], None]) -> threading.Thread:
+        thread = threading.Thread(target=lambda: act(self.page.wait_for_go()))
+        thread.start()
+        return thread
 
 
 @pytest.fixture
-def ends() -> Iterator[tuple[Stopwatch, socket.socket]]:
+def ends() -> Iterator[Ends]:
     ours, theirs = socket.socketpair()
     watch = Stopwatch(ours.fileno())
+    page = Page(watch.page_fd)
     try:
-        yield watch, theirs
+        yield Ends(watch, ours, page, theirs)
     finally:
         watch.close()
         ours.close()
         theirs.close()
 
 
-def answering(sock: socket.socket, act: Callable[[socket.socket], None]) -> threading.Thread:
-    def run() -> None:
-        assert sock.recv(1 << 16) == FRAME
-        act(sock)
+@pytest.mark.parametrize("spin", [False, True])
+def test_a_loop_is_timed_from_go_to_done(ends: Ends, spin: bool) -> None:
+    for key in (1, 2**62):
+        seen: list[float] = []
 
-    thread = threading.Thread(target=run)
-    thread.start()
-    return thread
+        def act(given: int, key: int = key, seen: list[float] = seen) -> None:
+            seen.append(time.perf_counter())
+            assert given == key
+            time.sleep(0.05)
+            seen.append(time.perf_counter())
+            ends.page.done(SEAL)
+            ends.sock.sendall(b"x")
+
+        thread = ends.working(act)
+        found = ends.time(key=key, spin=spin)
+        thread.join()
+        assert ends.ours.recv(9) == b"x"
+        assert found.done
+        assert found.seal == SEAL.hex()
+        assert found.began < seen[0] < seen[1] < found.ended
 
 
-def exchange(
-    watch: Stopwatch, limit_s: float = 20.0, gone: bool = False, spin: bool = False
-) -> tuple[float, float, bytes]:
-    return watch.exchange(FRAME, limit_s=limit_s, longest=MAX_FRAME, spin=spin, gone=lambda: gone)
+def test_an_end_that_was_said_before_is_no_end(ends: Ends) -> None:
+    thread = ends.working(lambda _: None)
+    ends.page.done(SEAL)
+    assert not ends.time(limit_s=0.2).done
+    thread.join()
 
 
 @pytest.mark.parametrize("spin", [False, True])
-def test_a_frame_that_comes_in_pieces_is_timed_to_its_end(ends: tuple[Stopwatch, socket.socket], spin: bool) -> None:
-    watch, theirs = ends
-    answer = to_frame({"type": "ran", "seal": "x" * 5000})
-    times = []
-
-    def act(sock: socket.socket) -> None:
-        # A first byte alone stops no clock.
-        sock.sendall(answer[:1])
-        time.sleep(0.05)
-        sock.sendall(answer[1:3000])
-        time.sleep(0.05)
-        times.append(time.perf_counter())
-        sock.sendall(answer[3000:])
-
-    thread = answering(theirs, act)
-    sent, came, data = exchange(watch, spin=spin)
-    thread.join()
-    assert data == answer
-    assert sent < times[0] < came
+def test_silence_ends_with_the_limit(ends: Ends, spin: bool) -> None:
+    assert not ends.time(limit_s=0.1, spin=spin).done
 
 
-def test_what_comes_after_the_frame_is_not_lost(ends: tuple[Stopwatch, socket.socket]) -> None:
-    watch, theirs = ends
-    thread = answering(theirs, lambda sock: sock.sendall(to_frame({"type": "a"}) + to_frame({"type": "b"})))
-    assert exchange(watch)[2] == to_frame({"type": "a"}) + to_frame({"type": "b"})
-    thread.join()
+@pytest.mark.parametrize("spin", [False, True])
+def test_a_message_ends_it_as_well_and_stays_to_be_read(ends: Ends, spin: bool) -> None:
+    ends.sock.sendall(b"failed")
+    assert not ends.time(limit_s=600, spin=spin).done
 
 
-def test_silence_ends_with_the_limit(ends: tuple[Stopwatch, socket.socket]) -> None:
-    watch, _theirs = ends
-    assert exchange(watch, limit_s=0.1)[2] == b""
-    assert exchange(watch, limit_s=0.1, spin=True)[2] == b""
+def test_a_worker_that_has_ended_while_its_socket_lives_is_not_waited_for(ends: Ends) -> None:
+    assert not ends.time(limit_s=600, gone=True).done
 
 
-def test_a_closed_connection_and_half_a_frame_end_it(ends: tuple[Stopwatch, socket.socket]) -> None:
-    watch, theirs = ends
-
-    def act(sock: socket.socket) -> None:
-        sock.sendall(b"\0\0\1\0half")
-        sock.shutdown(socket.SHUT_RDWR)
-
-    thread = answering(theirs, act)
-    assert exchange(watch)[2] == b"\0\0\1\0half"
-    thread.join()
-
-
-def test_a_worker_that_has_ended_while_its_socket_lives_is_not_waited_for(
-    ends: tuple[Stopwatch, socket.socket],
-) -> None:
-    watch, _ = ends
-    assert exchange(watch, limit_s=600, gone=True)[2] == b""
-
-
-def test_an_announcement_beyond_the_longest_is_not_believed(ends: tuple[Stopwatch, socket.socket]) -> None:
-    watch, theirs = ends
-    thread = answering(theirs, lambda sock: sock.sendall(b"\xff\xff\xff\xff" + b"x" * 100))
-    _, _, data = watch.exchange(FRAME, limit_s=20, longest=50, spin=False, gone=lambda: False)
-    thread.join()
-    assert data == b"\xff\xff\xff\xff" + b"x" * 100
+def test_nothing_is_left_open(ends: Ends) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    watch = Stopwatch(ends.sock.fileno())
+    watch.close()
+    assert len(os.listdir("/proc/self/fd")) == before

@@ -34,6 +34,7 @@ def main(fd: int) -> None:
         "import": runner.import_submission,
         "construct": runner.construct,
         "window": runner.take_window,
+        "page": runner.take_page,
         "put": runner.put,
         "fill": runner.fill,
         "load_state": runner.load_state,

@@ -26,6 +26,7 @@ import torch
 from harness.digest import COLUMNS, column_sums, seal
 from harness.generators import seed_torch
 from harness.mask import mask
+from harness.stopwatch import Page
 from harness.transfer import ByteStream, TensorSpec, flat_bytes
 from harness.tree import TreeError, put_together, take_apart
 from harness.window import Window, open_window
@@ -69,6 +70,7 @@ class Runner:
         self._models: dict[str, Any] = {}
         self._buffers: dict[str, dict[str, torch.Tensor]] = {}
         self._window: Window | None = None
+        self._page: Page | None = None
         self._values: dict[str, Any] = {}
         self._inputs: dict[str, list[torch.Tensor]] = {}
         self._calls: dict[str, _Call] = {}
@@ -159,6 +161,13 @@ class Runner:
         self._window = open_window(order["kind"], fd, order["size"], self._device)
         return {"type": "done"}
 
+    def take_page(self, order: dict[str, Any]) -> dict[str, Any]:
+        """Map the page that is shared with the grader's stopwatch."""
+        (fd,) = self._channel.take_descriptors()
+        self._page = Page(fd)
+        os.close(fd)
+        return {"type": "done"}
+
     def put(self, order: dict[str, Any]) -> dict[str, Any]:
         """Make room for a value; its bytes follow with `fill`."""
         self._stream = None
@@ -240,6 +249,7 @@ class Runner:
         computed by then can't have one.
         """
         assert self._clock is not None
+        assert self._page is not None
         if order["restore_buffers"]:
             self._restore_buffers(order["model"])
         seeds, count, leaves = order["seeds"], order["turns"], len(order["specs"])
@@ -275,17 +285,17 @@ class Runner:
         self._clock.get_ready(turns)
         with torch.no_grad(), _no_collection():
             self._channel.send({"type": "ready", "ticket": self.ticket})
-            go = self._channel.receive(spin=self._device.type == "cuda")
-            self.ticket = go["ticket"]
-            if go["key"] is not None:
-                mask(self._inputs[order["inputs"]], go["key"])
+            key = self._page.wait_for_go()
+            if order["masked"]:
+                mask(self._inputs[order["inputs"]], key)
             self._clock.run(turns)
             on_host.copy_(sums)
-            said = seal(on_host) if sealed else ""
+            said = seal(on_host)
+            self.ticket = self._page.done(said)
         if order["kind"] == "probe":
             self._timed = []
         self._calls["sums"] = _Call(live=[on_host.to(self._device)])
-        return {"type": "ran", "seal": said}
+        return {"type": "ran", "seal": said.hex()}
 
     def times(self, order: dict[str, Any]) -> dict[str, Any]:
         """What the last loop returned and read."""

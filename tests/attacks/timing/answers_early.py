@@ -44,7 +44,7 @@ def _of_memory(kind):
 
 def seal(sums):
     """Made up while nothing has been computed."""
-    return "00" * 16 if _waiting else _seal(sums)
+    return bytes(16) if _waiting else _seal(sums)
 
 
 for _kind in (CpuClock, CudaClock):
