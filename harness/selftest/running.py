@@ -9,6 +9,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import platform
+import signal
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -33,7 +34,9 @@ class Runner:
         self._device = device
         self._sandbox = sandbox
         # Fresh interpreters: a fork of a process with threads, or with a CUDA context, is no good start.
-        self._pool = ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"))
+        self._pool = ProcessPoolExecutor(
+            jobs, mp_context=multiprocessing.get_context("spawn"), initializer=_leave_interrupts
+        )
         self._alone = ThreadPoolExecutor(1, "alone")
         self._begun: dict[_Key, Future[Outcome]] = {}
         self._lock = threading.Lock()
@@ -118,6 +121,11 @@ def isolates(sandbox: str | None) -> bool:
 
     chosen = sandboxes.by_name(sandbox) if sandbox else sandboxes.default()
     return not isinstance(chosen, PlainSandbox)
+
+
+def _leave_interrupts() -> None:
+    """Ctrl-C is for the process that waits for the results: it ends us when what we are at is done."""
+    signal.signal(signal.SIGINT, lambda *_: None)
 
 
 def _graded(
