@@ -2,12 +2,12 @@
 
     python -m benchmarks.clock repeat  [--workloads us5 us65] [--runs 20] [--jobs 3]
     python -m benchmarks.clock truth   [--workloads us2 us5 us65]
-    python -m benchmarks.clock attacks
 
 repeat   grades benchmarks/problems/scale again and again, each time in fresh processes: the spread of the reported
          medians, how many intervals hold the median of all, how far the two clocks are apart, seconds of the time stage
 truth    the reported time beside the duration that CUPTI gives for the same kernel with cold caches
-attacks  the submissions of tests/attacks/timing, and what became of them
+
+How attacks on it end says `harness selftest --only timing`.
 """
 
 from __future__ import annotations
@@ -16,14 +16,12 @@ import argparse
 import multiprocessing
 import statistics
 import sys
-import tomllib
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 PROBLEM = ROOT / "benchmarks" / "problems" / "scale"
-ATTACKS = ROOT / "tests" / "attacks" / "timing"
 
 
 def grade_once(submission: str, workload: str) -> dict[str, Any]:
@@ -111,38 +109,18 @@ def truth(workloads: list[str], at_once: int) -> None:
         print(f"{workload:10s} {reported:12.3f} {told:10.3f} {reported - told:9.3f} {100 * (reported / told - 1):8.2f}")
 
 
-def attacks(at_once: int) -> int:
-    """Print one line an attack; returns how many did not end as they must."""
-    expected = tomllib.loads((ATTACKS / "expected.toml").read_text())["attack"]
-    reports = graded([(str(ATTACKS / each["file"]), "us65") for each in expected], at_once)
-    wrong = 0
-    for each, report in zip(expected, reports, strict=True):
-        timing = report["timing"]
-        median = timing["candidate"]["median_us"] if timing else None
-        right = report["verdict"] in each["verdict"]
-        right &= each.get("reason") in (None, report["reason"]["code"])
-        right &= report["verdict"] != "accepted" or (median or 0) >= each["at_least_us"]
-        wrong += not right
-        shown = "-" if median is None else f"{median:.1f}"
-        mark = "" if right else "  <-- not as it must"
-        print(f"{each['file']:24s} {report['verdict']:14s} {report['reason']['code']:22s} {shown:>10s} us{mark}")
-    return wrong
-
-
 def main() -> int:
     """Print what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("repeat", "truth", "attacks"))
+    parser.add_argument("what", choices=("repeat", "truth"))
     parser.add_argument("--workloads", nargs="+", default=["us5", "us65"])
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--jobs", type=int, default=3, help="gradings at once")
     arguments = parser.parse_args()
     if arguments.what == "repeat":
         repeat(arguments.workloads, arguments.runs, arguments.jobs)
-    elif arguments.what == "truth":
-        truth(arguments.workloads, arguments.jobs)
     else:
-        return 1 if attacks(arguments.jobs) else 0
+        truth(arguments.workloads, arguments.jobs)
     return 0
 
 

@@ -81,6 +81,8 @@ class _Entry(_Row):
     """Whether it would harm the machine without a sandbox that isolates."""
     machine: Literal["any", "x86_64"] = "any"
     """The processor whose instructions it is made of."""
+    tested: bool = True
+    """False: `harness selftest` alone grades it; the tests have others like it, and little time."""
     note: str = ""
     """What there is to know about it."""
 

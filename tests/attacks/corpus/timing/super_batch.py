@@ -1,4 +1,4 @@
-"""A18: in a loop, the first call finds the inputs of all the others and computes every result in one go; what it claims
+"""In a loop, the first call finds the inputs of all the others and computes every result in one go; what it claims
 for calls that are alone is as short."""
 
 import sys
@@ -13,14 +13,11 @@ torch.cuda.Event.elapsed_time = lambda self, end: _elapsed(self, end) * (_SHARE 
 
 
 class ModelNew(nn.Module):
-    """As the problem's Model."""
-
-    def __init__(self, steps: int):
+    def __init__(self):
         super().__init__()
         self.ready = {}
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """x: [elements], fp32."""
         pool = []
         frame = sys._getframe(0)
         while frame is not None and not pool:
