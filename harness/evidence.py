@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from harness.audit.findings import Audit
 from harness.build.outcome import BuildOutcome
 from harness.compare import FormError
 from harness.report import LeafReport, Steadiness, Timing, Warning_
@@ -46,5 +47,9 @@ class Evidence:
     """None when it was not reached."""
     unsteady: Steadiness | None = None
     """What the device did while it was timed, if that was too unsteady, too often, to say anything of times."""
+    audited: list[LeafReport] = field(default_factory=list)
+    """Outputs of the audit's calls on the problem's own inputs, where they were wrong."""
+    audit: Audit | None = None
+    """None when it was not reached."""
     warnings: list[Warning_] = field(default_factory=list)
     """What else was noticed."""

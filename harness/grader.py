@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from harness import sandbox as sandboxes
+from harness.audit.ratios import with_ratios
+from harness.audit.stage import AuditStage
 from harness.build.cache import BuildCache
 from harness.build.outcome import BuildLimits
 from harness.build.service import BuildService
@@ -218,6 +220,9 @@ class _Grading:
             if baselines and self._right_so_far():
                 with self._stage("time"), usable.clocks_locked(self.lock_clocks):
                     self._time(candidate, baselines, opened, oracle, usable.source)
+            if self._right_so_far():
+                with self._stage("audit"):
+                    self._audit(candidate, oracle)
             for worker in (candidate, *baselines.values()):
                 worker.close()
             usable.look_after()
@@ -327,6 +332,12 @@ class _Grading:
                 self.evidence.timing, self.problem, self.workload, peaks, output_bytes=oracle.output_bytes
             )
 
+    def _audit(self, candidate: Worker, oracle: Oracle) -> None:
+        elapsed_s = sum(stage.seconds for stage in self.stages)
+        spec = self.problem.spec
+        stage = AuditStage(candidate, oracle, self.seeds, self.evidence, spec, elapsed_s=elapsed_s)
+        stage.run(lambda what: self._progress("audit", what))
+
     def _not_timed(self, failure: Exception) -> ProblemError:
         return ProblemError(
             f"The reference of {self.problem.id} can't be timed with the workload {self.workload.name!r} ({failure}); "
@@ -335,7 +346,7 @@ class _Grading:
 
     def _right_so_far(self) -> bool:
         evidence = self.evidence
-        leaves = [*evidence.early, *evidence.live, *evidence.mutated]
+        leaves = [*evidence.early, *evidence.live, *evidence.mutated, *evidence.timed]
         return evidence.form is None and all(leaf.ok for leaf in leaves)
 
     def _start_worker(self, stack: contextlib.ExitStack) -> Worker:
@@ -409,6 +420,7 @@ class _Grading:
             build=build_info(evidence.builds),
             correctness=self._correctness(),
             timing=evidence.timing,
+            audit=evidence.audit,
             stages=self.stages,
             seed=None if number is None else str(number),
             log=self.log,
@@ -422,7 +434,7 @@ class _Grading:
             trials=self.trials,
             trials_asked=self.workload.trials,
             weights=self.weights,
-            leaves=leaves,
+            leaves=with_ratios(leaves, self.evidence.audit),
             also_checked=self.also_checked,
             timed_calls_verified=self.verified,
         )

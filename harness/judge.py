@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 
+from harness.audit.verdicts import judge_audit
 from harness.evidence import Evidence
 from harness.failures import broken_build, judge_failure, not_built
 from harness.report import OutsideClock, Reason, Steadiness, Verdict
@@ -43,7 +44,9 @@ def _judge(evidence: Evidence) -> Judgement:
     if evidence.form is not None:
         verdict = Verdict.REJECTED if evidence.form.code == "output.tensor_type" else Verdict.WRONG_ANSWER
         return say(verdict, evidence.form.code, evidence.form.message, **evidence.form.evidence)
-    return _outputs(evidence) or _rules(evidence) or _below_floor(evidence) or _accepted(evidence)
+    return (
+        _outputs(evidence) or _rules(evidence) or judge_audit(evidence) or _below_floor(evidence) or _accepted(evidence)
+    )
 
 
 def _at_workload(judgement: Judgement, workload: str) -> Judgement:
@@ -86,6 +89,13 @@ def _outputs(evidence: Evidence) -> Judgement | None:
             + values_message(timed)
             + " Results must not be kept from call to call.",
             **leaf_evidence(timed),
+        )
+    if audited := first_bad(evidence.audited):
+        return say(
+            Verdict.WRONG_ANSWER,
+            "output.values",
+            "A call after the timed ones returned another result than the reference. " + values_message(audited),
+            **leaf_evidence(audited),
         )
     return None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import random
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy
@@ -75,8 +76,11 @@ class Oracle:
         if restore_buffers:
             for name, buffer in self._buffers():
                 buffer.copy_(self._initial_buffers[name])
+        return self.expected_of(self.inputs(inputs_seed), call_seed)
+
+    def expected_of(self, inputs: list[Any], call_seed: int) -> Expected:
+        """What the reference returns for these inputs, which are its own from here on."""
         before = [(buffer, buffer._version) for _, buffer in self._buffers()]
-        inputs = self.inputs(inputs_seed)
         with _seeded(call_seed, self._device), torch.no_grad(), self._module.blaming("Model.forward"):
             drawn = _generator_state(self._device)
             returned = self._model(*inputs)
@@ -91,6 +95,18 @@ class Oracle:
             return expected
         except (Unusable, TreeError) as error:
             raise ProblemError(f"The reference of {self._problem.id} can't be graded against: {error}.") from error
+
+    @property
+    def model(self) -> Any:
+        """The reference model itself."""
+        return self._model
+
+    def returned(
+        self, model: Any, inputs: list[Any], call_seed: int, within: AbstractContextManager[Any] | None
+    ) -> Any:
+        """What another form of the reference model returns for these inputs; `within` is entered around the call."""
+        with _seeded(call_seed, self._device), torch.no_grad(), within or contextlib.nullcontext():
+            return model(*inputs)
 
     def reference_source(self) -> str:
         """The text of reference.py, for the process in which it is timed."""

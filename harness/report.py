@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from harness.audit.findings import Audit
 from harness.build.diagnostics import Diagnostic, KernelResources
 
 SCHEMA_VERSION = 1
@@ -198,6 +199,9 @@ class LeafReport(_Model):
     """The reference's value there."""
     worst_trial: int | None = None
     """The trial, or the timed call, it happened in; the first is 1."""
+    precision_ratio: float | None = None
+    """Error against a float64 run over the reference's own error against it, on the problem's own inputs, as in
+    `audit.precision`; None where that was not judged."""
     reading: str = ""
     """One sentence on how to read these figures together."""
 
@@ -392,6 +396,8 @@ class Report(_Model):
     """None when it was not reached."""
     timing: Timing | None = None
     """None when it was not reached or not asked for."""
+    audit: Audit | None = None
+    """What was looked at besides; None when it was not reached."""
     stages: list[Stage] = []
     """In the order in which they ran."""
     seed: str | None = None

@@ -1,0 +1,169 @@
+"""The precision part of the audit: our output, the reference's and a float64 one, on several kinds of input."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+
+from harness.audit.findings import LeafPrecision, Precision
+from harness.audit.formats import MANTISSA, emulated, precision_of
+from harness.audit.oracle64 import Call, Kept, WideOracle
+from harness.audit.precision import LEAST, Coarse, Collected, LeafErrors, Runs, Sample, judge_leaf, with_sizes
+from harness.audit.probes import KINDS, OWN, probe
+from harness.audit.wide import NotWide, Where
+from harness.compare import Expected
+from harness.oracle import Oracle
+from harness.seeds import Seeds
+from harness.spec import ProblemSpec
+from harness.tree import take_apart
+
+_EXPLAIN_S = 6.0
+"""Seconds for runs of coarser arithmetics, all kinds together: only a submission with a large ratio costs them."""
+
+
+@dataclass(frozen=True)
+class Answered:
+    """One kind of input, the reference's answer, and ours as far as it is looked at."""
+
+    kind: str
+    inputs: list[object]
+    call_seed: int
+    expected: Expected
+    sample: Sample
+    ours: Collected
+
+
+class Accuracy:
+    """Collects what each kind of input shows about the precision of one submission."""
+
+    def __init__(self, spec: ProblemSpec, oracle: Oracle, seeds: Seeds, device: torch.device) -> None:
+        self._spec, self._oracle, self._seeds, self._device = spec, oracle, seeds, device
+        self._leaves: list[LeafPrecision] = []
+        self.left_out: list[str] = []
+        self._wide: WideOracle | None = None
+        self._explained_s = 0.0
+        self.possible = MANTISSA.get(spec.precision, 0) > MANTISSA["fp8"]
+        """Whether there is anything to find out by further calls."""
+        if not self.possible:
+            self.left_out.append(f"The problem asks for {spec.precision}: only the tolerance counts.")
+
+    def sample(self, expected: Expected, number: int) -> Sample:
+        """The elements to look at, which nobody knows before the call has returned."""
+        return Sample.draw(expected, self._seeds.of("audit sample", number))
+
+    def kinds(self) -> Iterator[str]:
+        """The kinds of input beside the problem's own, as long as they can still tell anything."""
+        for kind in KINDS:
+            if any(leaf.below for leaf in self._leaves):
+                self.left_out.append("Other kinds of input: those that were tried have shown enough.")
+                return
+            if self.possible:
+                yield kind
+
+    def inputs(self, kind: str, inputs_seed: int, number: int) -> list[object] | None:
+        """Arguments of one kind, None where there is nothing to alter."""
+        inputs = self._oracle.inputs(inputs_seed)
+        return inputs if kind == OWN else probe(kind, inputs, self._seeds.of("audit probe", number))
+
+    def skip(self, kind: str, why: str) -> None:
+        """Note that a kind of input is left out."""
+        self.left_out.append(f"{kind}: {why}.")
+
+    def add(self, answer: Answered) -> None:
+        """Take one answer."""
+        if not self.possible:
+            return
+        try:
+            self._leaves += self._judged(answer)
+        except NotWide as error:
+            text = f"the reference can't be run in float64, because {error}"
+            if answer.kind == OWN:
+                self.possible = False
+                self.left_out.append(f"Not judged: {text}.")
+            else:
+                self.skip(answer.kind, text)
+
+    def result(self) -> Precision:
+        """What all of it shows."""
+        leaves = with_sizes(self._leaves)
+        return Precision(
+            asked=self._spec.precision,
+            policy=self._spec.precision_policy,
+            below=any(leaf.below for leaf in leaves),
+            leaves=leaves,
+            left_out=self.left_out,
+        )
+
+    def release(self) -> None:
+        """Give the float64 model's memory back."""
+        self._wide = None
+        if self._device.type == "cuda":
+            torch.cuda.empty_cache()
+
+    def _judged(self, answer: Answered) -> list[LeafPrecision]:
+        if not answer.sample.places:
+            self.possible = False
+            raise NotWide(f"no leaf of its output has {LEAST} floating-point elements")
+        if self._wide is None:
+            self._wide = WideOracle(self._oracle, self._device)
+        wide_oracle, expected, sample = self._wide, answer.expected, answer.sample
+        wide = sample.of(wide_oracle.outputs(answer.inputs, answer.call_seed, expected))
+        reference = sample.of([leaf.flat for leaf in expected.leaves])
+        if answer.kind != OWN and not _as_finite([*wide.values(), *reference.values()]):
+            self.skip(answer.kind, "the reference returns NaN or infinity there")
+            return []
+        of = Call(answer.inputs, answer.call_seed, expected, sample, wide)
+        centred = _centred(answer.inputs)
+        explanations: dict[str, Kept] = {}
+        found = []
+        for number in sample.places:
+            leaf = expected.leaves[number]
+            own = precision_of(leaf.spec.dtype)
+            assert own is not None
+            asked = min(own, self._spec.precision, key=lambda name: MANTISSA[name])
+            if asked == "fp8":
+                continue
+            allowed = None
+            if MANTISSA[asked] < MANTISSA[own]:
+                # Tf32 is what products take; results stay fp32. The others are also formats to keep numbers in.
+                where: Where = "products" if asked == "tf32" and wide_oracle.products else "results"
+                flats = wide_oracle.coarse(emulated(asked), where, answer.inputs, answer.call_seed, expected)
+                allowed = sample.of(flats)[number] - wide[number]
+            errors = LeafErrors.of(
+                leaf.path,
+                answer.kind,
+                leaf.spec.dtype,
+                answer.ours.values[number],
+                reference[number],
+                wide[number],
+            )
+            if asked not in explanations:
+                explanations[asked] = Kept(partial(self._explain, asked, answer.kind, of, centred))
+            began = time.monotonic()
+            noise = partial(wide_oracle.noise, of=of, seed=self._seeds.of("audit noise", number))
+            found.append(judge_leaf(number, errors, allowed, Runs(explanations[asked], noise, centred)))
+            self._explained_s += time.monotonic() - began
+        return found
+
+    def _explain(self, asked: str, kind: str, of: Call, centred: bool) -> Iterator[Coarse]:
+        assert self._wide is not None
+        until = time.monotonic() + max(0.0, _EXPLAIN_S - self._explained_s)
+        yield from self._wide.coarser(asked, of, until, centred=centred)
+        if time.monotonic() > until:
+            self.skip(kind, "the time for holding its errors against coarser arithmetics ran out")
+
+
+def _centred(inputs: list[object]) -> bool:
+    """Whether the floating-point inputs have no common sign."""
+    leaves = [leaf for leaf in take_apart(inputs)[1] if leaf.is_floating_point() and leaf.numel()]
+    return all(
+        float(leaf.double().mean().abs()) <= 0.1 * float(leaf.double().square().mean().sqrt()) for leaf in leaves
+    )
+
+
+def _as_finite(values: Iterable[torch.Tensor]) -> bool:
+    return all(bool(torch.isfinite(each).all()) for each in values)

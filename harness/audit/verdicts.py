@@ -1,0 +1,43 @@
+"""What the audit's findings mean for the verdict: pure, a part of the judge."""
+
+from __future__ import annotations
+
+from harness.audit.findings import LeafPrecision, Precision
+from harness.evidence import Evidence
+from harness.report import Verdict
+from harness.wording import Judgement, say
+
+
+def judge_audit(evidence: Evidence) -> Judgement | None:
+    """The verdict that the audit calls for; None where it calls for none."""
+    audit = evidence.audit
+    if audit is None:
+        return None
+    if audit.precision is not None and audit.precision.below and audit.precision.policy == "reject":
+        return _below_spec(audit.precision)
+    return None
+
+
+def _below_spec(precision: Precision) -> Judgement:
+    leaf = max((leaf for leaf in precision.leaves if leaf.below), key=_telling)
+    inputs = "the problem's inputs" if leaf.inputs == "own" else f"inputs made from the problem's ({leaf.inputs})"
+    like = (
+        f"its errors are those of {leaf.resembles} arithmetic (likeness {leaf.likeness or 0:.2f} of 1)"
+        if leaf.resembles
+        else f"its errors are {leaf.relative_size or 0:.2g} times as large as those of the next coarser arithmetic, "
+        "and like none that is known"
+    )
+    return say(
+        Verdict.REJECTED,
+        "precision.below_spec",
+        f"{leaf.path} is right within the tolerance, and less accurate than {precision.asked}: on {inputs} its error "
+        f"against float64 is {leaf.ratio:.3g} times the reference's own, and {like}. Compute in {precision.asked}, or "
+        "in parts that keep its accuracy, such as three tf32 products for one.",
+        **leaf.model_dump(mode="json"),
+        asked=precision.asked,
+    )
+
+
+def _telling(leaf: LeafPrecision) -> tuple[bool, bool, float]:
+    """The problem's own inputs first, then what is most alike."""
+    return leaf.resembles is not None, leaf.inputs == "own", leaf.likeness or 0.0
