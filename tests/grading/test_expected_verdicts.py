@@ -41,7 +41,7 @@ def check_as_expected(entry: ExpectedSubmission) -> None:
         assert report.timing is not None
         assert report.correctness is not None
         assert report.correctness.timed_calls_verified > 0
-        assert [stage.name for stage in report.stages] == ["load", "build", "check", "time", "judge"]
+        assert [stage.name for stage in report.stages] == ["load", "build", "check", "time", "audit", "judge"]
 
 
 @pytest.mark.parametrize("entry", ON_CPU, ids=lambda entry: entry.file)
