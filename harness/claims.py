@@ -109,6 +109,22 @@ class Timed(_Answer):
     host_us: Annotated[list[Microseconds], Field(max_length=4096)]
 
 
+class TracedKernel(_Claim):
+    """One kernel, over all calls that were traced."""
+
+    name: Name
+    calls: Annotated[int, Field(ge=0, lt=1 << 31)]
+    time_us: Microseconds
+
+
+class Traced(_Answer):
+    """What the profiler saw of some calls."""
+
+    type: Literal["traced"]
+    kernels: Annotated[list[TracedKernel], Field(max_length=500)]
+    note: Name
+
+
 class Failed(_Answer):
     """The submission failed in an order."""
 
@@ -120,7 +136,7 @@ class Failed(_Answer):
     evidence: Annotated[dict[Name, Name | int | float | bool], Field(max_length=20)]
 
 
-Claim = Hello | Build | Done | Constructed | Returned | Ready | Ran | Timed | Failed
+Claim = Hello | Build | Done | Constructed | Returned | Ready | Ran | Timed | Traced | Failed
 
 _ADAPTER: TypeAdapter[Claim] = TypeAdapter(Annotated[Claim, Field(discriminator="type")])
 

@@ -13,6 +13,16 @@ from harness.submission import SubmissionError
 from harness.workers import WorkerFailure
 
 
+@dataclass(frozen=True)
+class Shared:
+    """Memory that is written to by more than one name."""
+
+    path: str
+    """The output leaf."""
+    other: Literal["input", "output"]
+    """What it shares memory with: an input of the call, or another output, of this call or another."""
+
+
 @dataclass
 class Evidence:
     """Filled in the order of the stages; a stage that found a reason to stop leaves the rest as it is."""
@@ -49,6 +59,12 @@ class Evidence:
     """What the device did while it was timed, if that was too unsteady, too often, to say anything of times."""
     audited: list[LeafReport] = field(default_factory=list)
     """Outputs of the audit's calls on the problem's own inputs, where they were wrong."""
+    unrepeatable: list[LeafReport] = field(default_factory=list)
+    """Outputs of a second call on the same input, where the first was right and this one wrong."""
+    shared: Shared | None = None
+    """Memory that an output shares with what it must not."""
+    own_kernel_share: float | None = None
+    """Least share of the GPU time that the problem asks the submission's own kernels to have."""
     audit: Audit | None = None
     """None when it was not reached."""
     warnings: list[Warning_] = field(default_factory=list)

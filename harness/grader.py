@@ -222,7 +222,7 @@ class _Grading:
                     self._time(candidate, baselines, opened, oracle, usable.source)
             if self._right_so_far():
                 with self._stage("audit"):
-                    self._audit(candidate, oracle)
+                    self._audit(candidate, oracle, submission)
             for worker in (candidate, *baselines.values()):
                 worker.close()
             usable.look_after()
@@ -332,10 +332,13 @@ class _Grading:
                 self.evidence.timing, self.problem, self.workload, peaks, output_bytes=oracle.output_bytes
             )
 
-    def _audit(self, candidate: Worker, oracle: Oracle) -> None:
+    def _audit(self, candidate: Worker, oracle: Oracle, submission: Submission) -> None:
         elapsed_s = sum(stage.seconds for stage in self.stages)
         spec = self.problem.spec
-        stage = AuditStage(candidate, oracle, self.seeds, self.evidence, spec, elapsed_s=elapsed_s)
+        self.evidence.own_kernel_share = spec.policy.own_kernel_share
+        stage = AuditStage(
+            candidate, oracle, self.seeds, self.evidence, spec, source=submission.source, elapsed_s=elapsed_s
+        )
         stage.run(lambda what: self._progress("audit", what))
 
     def _not_timed(self, failure: Exception) -> ProblemError:

@@ -90,6 +90,15 @@ def _outputs(evidence: Evidence) -> Judgement | None:
             + " Results must not be kept from call to call.",
             **leaf_evidence(timed),
         )
+    if again := first_bad(evidence.unrepeatable):
+        return say(
+            Verdict.WRONG_ANSWER,
+            "output.not_repeatable",
+            "The same input gave a right result and then a wrong one. "
+            + values_message(again)
+            + " Look for a race: a missing __syncthreads, or blocks that read what others write.",
+            **leaf_evidence(again),
+        )
     if audited := first_bad(evidence.audited):
         return say(
             Verdict.WRONG_ANSWER,

@@ -348,6 +348,16 @@ class Worker:
             raise WorkerFailure("protocol", "call", f"{loop.turns} calls were timed, and {sorted(counts)} answered for")
         return answer
 
+    def trace(self, source: str, calls: int, limit_s: float) -> claims.Traced:
+        """Have calls made under a profiler, on a value that was put."""
+        order = {"type": "trace", "model": MAIN, "input": source, "calls": calls}
+        return self._ask(order, "call", calls * limit_s + _TRANSFER_S, claims.Traced)
+
+    def scribble(self, inputs: Sequence[str], outputs: Sequence[str]) -> None:
+        """Have every tensor of these values overwritten: inputs with 0, output leaves with 1, 2, 3, ..."""
+        order = {"type": "scribble", "inputs": list(inputs), "outputs": list(outputs)}
+        self._ask(order, "fetch", _TRANSFER_S, claims.Done)
+
     def fetch(
         self, name: str, which: Literal["live", "early", "input"], specs: Sequence[TensorSpec]
     ) -> Iterator[tuple[int, int, torch.Tensor]]:

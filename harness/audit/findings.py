@@ -51,8 +51,44 @@ class Precision(_Finding):
     """What was not tried, or not judged, and why."""
 
 
+class KernelUse(_Finding):
+    """One kernel that a call launches. Names and times are the word of the submission's process."""
+
+    name: str
+    """As the profiler shows it."""
+    origin: Literal["extension", "text", "library", "copy"]
+    """Where a kernel of this name comes from: an extension that was built, a kernel in the submission's text (Triton,
+    NVRTC), a library or generated code, or a copy or fill by the runtime."""
+    calls: float
+    """Launches in one call of forward."""
+    time_us: float
+    """Microseconds in one call of forward."""
+    own: bool
+    """Whether the submission brought it."""
+
+
+class Repeat(_Finding):
+    """The same input several times."""
+
+    calls: int
+    """Calls on it."""
+    repeatable: bool
+    """Whether all results were the same to the bit, at the elements that were looked at."""
+    max_difference: float
+    """The largest difference between two results, over the root mean square of the leaf."""
+
+
 class Audit(_Finding):
     """What was looked at besides results and times. Nothing in here is needed for a result to be right."""
 
     precision: Precision | None = None
     """None where it was not reached."""
+    repeat: Repeat | None = None
+    """None where it was not reached, or where results depend on the calls before."""
+    own_kernel_share: float | None = None
+    """Share of the GPU time of a call that kernels of the submission's own have; None where no trace could be had, as
+    on a CPU."""
+    kernels: list[KernelUse] = []
+    """Kernels of a call, longest first."""
+    left_out: list[str] = []
+    """What else was not looked at, and why."""

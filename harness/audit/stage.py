@@ -1,30 +1,42 @@
 """The audit stage: further calls of a submission that is right, on inputs that show what results and times don't.
 
-    own inputs    a fresh input of the problem, as in a trial
+    own inputs    a fresh input of the problem: three calls on it, a trace of some more on a GPU, then all tensors are
+                  written to, which shows what shares memory
     probes        inputs made from it (probes.py), as many kinds as the time allows
 
-The worker is asked for nothing new: it gets inputs, is called and hands out bytes, as in the check stage. So what is
-found here rests on bytes that the grader holds against results of its own.
+All but the trace rests on bytes that the grader holds against results of its own. A worker that does not write when it
+is told to only keeps it from being seen that memory is shared.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
+import torch
+
+from harness.audit import static
 from harness.audit.accuracy import Accuracy, Answered
-from harness.audit.findings import Audit
+from harness.audit.findings import Audit, Repeat
+from harness.audit.kernels import attribute, names_in_library, names_in_text, own_share
+from harness.audit.notes import below_warning, fails_warning, kernel_warnings, no_trace_warning, values_warning
 from harness.audit.precision import Collected
 from harness.audit.probes import OWN
+from harness.audit.sharing import shared_memory
 from harness.compare import FormError, check_form, compare
 from harness.evidence import Evidence
 from harness.oracle import Oracle
 from harness.problem import ProblemError
-from harness.report import LeafReport, Warning_
+from harness.report import LeafReport
 from harness.seeds import Seeds
 from harness.spec import ProblemSpec
 from harness.workers import Worker, WorkerFailure
 
+_REPEATS = 3
+"""Calls on one input."""
+_TRACED = 3
+"""Calls under the profiler."""
 _SHARE, _LEAST_S = 0.1, 1.0
 """Of the time that the grading has taken so far, and seconds: what the probes may take together."""
 
@@ -40,30 +52,38 @@ class AuditStage:
         evidence: Evidence,
         spec: ProblemSpec,
         *,
+        source: str,
         elapsed_s: float,
     ) -> None:
-        """`elapsed_s`: what the grading has taken so far."""
+        """`source`: the submission's text; `elapsed_s`: what the grading has taken so far."""
         self._worker, self._oracle, self._seeds, self._evidence = worker, oracle, seeds, evidence
-        self._spec = spec
+        self._spec, self._source = spec, source
         self._budget_s = max(_LEAST_S, _SHARE * elapsed_s)
         self._accuracy = Accuracy(spec, oracle, seeds, worker.torch_device)
+        self._found = Audit()
+        self._left_out: list[str] = []
+        self._held: list[str] = []
+        self._calls = 0
 
     def run(self, say: Callable[[str], None]) -> None:
         """Look at everything; what was found goes to the evidence."""
         try:
-            say("precision, own inputs")
-            if self._own():
+            say("own inputs")
+            if self._own(say):
                 self._probes(say)
         finally:
             self._accuracy.release()
+        self._evidence.warnings += static.warnings(self._source)
         precision = self._accuracy.result()
-        self._evidence.audit = Audit(precision=precision)
+        self._evidence.audit = self._found.model_copy(update={"precision": precision, "left_out": self._left_out})
         if precision.below and precision.policy == "flag":
-            self._evidence.warnings.append(_below_warning(precision.asked))
+            self._evidence.warnings.append(below_warning(precision.asked))
 
-    def _own(self) -> bool:
-        """A call on the problem's own inputs. Returns whether the audit can go on."""
+    def _own(self, say: Callable[[str], None]) -> bool:
+        """Calls on one input of the problem's own. Returns whether the audit can go on to others."""
+        began = time.monotonic()
         answer = self._call(OWN, 0)
+        seconds = time.monotonic() - began
         assert answer is not None  # only a probe may find nothing to alter
         if isinstance(answer, FormError):
             self._evidence.form = answer
@@ -77,7 +97,66 @@ class AuditStage:
                 self._evidence.audited = leaves
             return False
         self._accuracy.add(answered)
+        if seconds > self._budget_s:
+            self._left_out.append("Further calls on the same input, and a trace: a call takes too long.")
+        elif self._repeat(answered):
+            self._trace(say)
+            self._share(answered)
+        self._worker.drop([_source(OWN), *self._held])
+        return not self._evidence.unrepeatable
+
+    def _repeat(self, first: Answered) -> bool:
+        """Call again on the same input. Returns whether the results were right again."""
+        if self._oracle.buffers_move:
+            self._left_out.append("Whether results are repeatable: the model's state moves from call to call.")
+            return True
+        differences = []
+        for number in range(1, _REPEATS):
+            answer = self._answer(first, f"{_output(OWN)} {number}")
+            if isinstance(answer, FormError):
+                self._evidence.form = answer
+                return False
+            again, leaves = answer
+            if not all(leaf.ok for leaf in leaves):
+                self._evidence.unrepeatable = leaves
+                return False
+            differences.append(_difference(first, again))
+        most = max(differences)
+        self._found = self._found.model_copy(
+            update={"repeat": Repeat(calls=_REPEATS, repeatable=most == 0.0, max_difference=most)}
+        )
         return True
+
+    def _trace(self, say: Callable[[str], None]) -> None:
+        if self._worker.torch_device.type != "cuda":
+            self._left_out.append("Which kernels run: there is no trace of a CPU's work.")
+            return
+        say("kernels")
+        traced = self._worker.trace(_source(OWN), _TRACED, self._spec.limits.call_s)
+        if not traced.kernels:
+            self._left_out.append(f"Which kernels run: no trace could be had ({traced.note[:200]}).")
+            self._evidence.warnings.append(no_trace_warning(self._spec.policy.own_kernel_share))
+            return
+        builds = [build for build in self._evidence.builds if build.ok]
+        libraries = [build.library for build in builds if build.library is not None]
+        kernels = attribute(
+            [(kernel.name, kernel.calls, kernel.time_us) for kernel in traced.kernels],
+            library=set().union(*(names_in_library(path) for path in libraries)),
+            text=names_in_text(self._source),
+            compiled=[kernel.name for build in builds for kernel in build.kernels],
+            calls=_TRACED,
+        )
+        self._found = self._found.model_copy(update={"kernels": kernels, "own_kernel_share": own_share(kernels)})
+        self._evidence.warnings += kernel_warnings(kernels, self._evidence)
+
+    def _share(self, first: Answered) -> None:
+        """Whether outputs share memory with inputs or with each other, seen by writing to all of them."""
+        policy = self._spec.policy
+        if policy.alias_outputs or policy.in_place:
+            return
+        self._evidence.shared = shared_memory(
+            self._worker, self._oracle, first.expected, _source(OWN), self._held, first.inputs, first.call_seed
+        )
 
     def _probes(self, say: Callable[[str], None]) -> None:
         began, longest = time.monotonic(), 0.0
@@ -92,7 +171,7 @@ class AuditStage:
             except WorkerFailure as failure:
                 # Nobody promised it such inputs: how it fails there is told, and decides nothing.
                 self._accuracy.skip(kind, f"the submission fails on them ({str(failure)[:200]})")
-                self._evidence.warnings.append(_fails_warning(kind, failure))
+                self._evidence.warnings.append(fails_warning(kind, failure))
                 if failure.kind != "failed" or (failure.failed is not None and failure.failed.category == "cuda"):
                     return
             longest = max(longest, time.monotonic() - started)
@@ -110,64 +189,64 @@ class AuditStage:
             self._accuracy.skip(kind, f"the output has another form there: {answer.message}")
             return
         answered, leaves = answer
+        self._worker.drop([_source(kind), _output(kind)])
         self._accuracy.add(answered)
         bad = next((leaf for leaf in leaves if not leaf.ok), None)
         if bad is not None and not any(text.startswith(f"{kind}:") for text in self._accuracy.left_out):
-            self._evidence.warnings.append(_values_warning(kind, bad))
+            self._evidence.warnings.append(values_warning(kind, bad))
 
     def _call(self, kind: str, number: int) -> tuple[Answered, list[LeafReport]] | FormError | None:
+        """A first call on an input of a kind, which the worker keeps together with the output."""
         inputs_seed, call_seed = self._seeds.of("audit inputs", number), self._seeds.of("audit call", number)
         inputs = self._accuracy.inputs(kind, inputs_seed, number)
         again = self._accuracy.inputs(kind, inputs_seed, number)
         if inputs is None or again is None:
             return None
         expected = self._oracle.expected_of(again, call_seed)
-        source, output = f"audit in {kind}", f"audit out {kind}"
-        self._worker.put(source, tuple(inputs))
+        sample = self._accuracy.sample(expected, number)
+        self._worker.put(_source(kind), tuple(inputs))
+        nothing = Collected(sample, expected)
+        return self._answer(Answered(kind, inputs, call_seed, expected, sample, nothing), _output(kind))
+
+    def _answer(self, asked: Answered, output: str) -> tuple[Answered, list[LeafReport]] | FormError:
+        """One more call on an input that is there."""
+        expected = asked.expected
         returned = self._worker.call(
-            source,
+            _source(asked.kind),
             output,
-            seed=call_seed,
+            seed=asked.call_seed,
             limit_s=self._spec.limits.call_s,
             poison=[spec.nbytes for spec in expected.specs] or [1 << 20],
         )
+        self._held.append(output)
         if error := check_form(expected, returned.value, returned.leaves, self._worker.torch_device.type):
             return error
-        sample = self._accuracy.sample(expected, number)
-        ours = Collected(sample, expected)
+        ours = Collected(asked.sample, expected)
 
-        def pieces() -> Iterator[tuple[int, int, object]]:
+        def pieces() -> Iterator[tuple[int, int, torch.Tensor]]:
             for piece in self._worker.fetch(output, "early", expected.specs):
                 ours.add(*piece)
                 yield piece
 
-        leaves = compare(expected, pieces(), number + 1)  # type: ignore[arg-type]
-        self._worker.drop([source, output])
-        return Answered(kind, inputs, call_seed, expected, sample, ours), leaves
+        self._calls += 1
+        leaves = compare(expected, pieces(), self._calls)
+        self._worker.drop(early=[output])
+        return replace(asked, ours=ours), leaves
 
 
-def _below_warning(asked: str) -> Warning_:
-    return Warning_(
-        code="precision.below_spec",
-        message=f"The submission computes less accurately than {asked}, which the problem asks for and does not insist "
-        "on; audit.precision says by how much.",
-    )
+def _source(kind: str) -> str:
+    return f"audit in {kind}"
 
 
-def _fails_warning(kind: str, failure: WorkerFailure) -> Warning_:
-    return Warning_(
-        code="precision.probe_failed",
-        message=f"On inputs made from the problem's own ({kind}) the submission failed: {str(failure)[:300]}. The "
-        "problem does not promise to give such inputs, so this decides nothing.",
-        evidence={"inputs": kind},
-    )
+def _output(kind: str) -> str:
+    return f"audit out {kind}"
 
 
-def _values_warning(kind: str, leaf: LeafReport) -> Warning_:
-    return Warning_(
-        code="precision.probe_values",
-        message=f"On inputs made from the problem's own ({kind}) {leaf.path} is outside the tolerance in "
-        f"{leaf.outside} elements. The problem does not promise to give such inputs, so this decides nothing; look "
-        "whether the submission leaves something out.",
-        evidence={"inputs": kind, **leaf.model_dump(mode="json")},
-    )
+def _difference(one: Answered, other: Answered) -> float:
+    """The largest difference of two results at the chosen elements, over the leaf's root mean square."""
+    most = 0.0
+    for number, values in one.ours.values.items():
+        apart = (values - other.ours.values[number]).abs()
+        apart = torch.where(torch.isfinite(apart), apart, 0.0)
+        most = max(most, float(apart.max()) / (one.expected.leaves[number].scale or 1.0))
+    return most

@@ -7,14 +7,37 @@ from harness.evidence import Evidence
 from harness.report import Verdict
 from harness.wording import Judgement, say
 
+_SHARED = {
+    "input": ("output.aliases_input", "an input of the call"),
+    "output": ("output.aliases_output", "another output, of the same or an earlier call"),
+}
+
 
 def judge_audit(evidence: Evidence) -> Judgement | None:
     """The verdict that the audit calls for; None where it calls for none."""
+    if (shared := evidence.shared) is not None:
+        code, other = _SHARED[shared.other]
+        return say(
+            Verdict.REJECTED,
+            code,
+            f"{shared.path} shares memory with {other}, and the reference's does not: return memory of its own.",
+            path=shared.path,
+        )
     audit = evidence.audit
     if audit is None:
         return None
     if audit.precision is not None and audit.precision.below and audit.precision.policy == "reject":
         return _below_spec(audit.precision)
+    share, least = audit.own_kernel_share, evidence.own_kernel_share
+    if least is not None and share is not None and share < least:
+        return say(
+            Verdict.REJECTED,
+            "policy.own_kernel_share",
+            f"Kernels of the submission's own have {100 * share:.3g} % of the GPU time of a call, and the problem asks "
+            f"for {100 * least:.3g} %: do more of the work in your own kernels; audit.kernels lists what ran.",
+            share=share,
+            least=least,
+        )
     return None
 
 

@@ -41,6 +41,8 @@ def main(fd: int) -> None:
         "call": runner.call,
         "time": runner.time,
         "times": runner.times,
+        "trace": runner.trace,
+        "scribble": runner.scribble,
         "get": runner.get,
         "drain": runner.drain,
         "drop": runner.drop,

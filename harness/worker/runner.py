@@ -34,6 +34,7 @@ from harness.wire import Channel
 from harness.worker.clock import CpuClock, CudaClock, Turns
 from harness.worker.failure import Failure
 from harness.worker.memory import CpuMemory, CudaMemory
+from harness.worker.trace import trace
 
 _ASIDE, _ASIDE_BYTES = 4, 64 << 20
 """Tensors of a value for which room is taken beside their own, and how large they may be."""
@@ -239,6 +240,29 @@ class Runner:
         self._memory.check_errors("the call")
         self._calls[order["output"]] = call
         return {"type": "returned", "outputs": [_describe(value)]}
+
+    def trace(self, order: dict[str, Any]) -> dict[str, Any]:
+        """Make calls on a value under the profiler."""
+        call = functools.partial(self._models[order["model"]], *self._values[order["input"]])
+        self._memory.settle()
+        with torch.no_grad():
+            call()  # what only a first call does is not looked at
+            answer = trace(call, order["calls"])
+        self._memory.check_errors("a traced call")
+        return answer
+
+    def scribble(self, order: dict[str, Any]) -> dict[str, Any]:
+        """Overwrite inputs with 0 and the leaves of outputs with 1, 2, 3, ...: what shares memory then shows it."""
+        leaves = [leaf for name in order["outputs"] for leaf in self._calls[name].live]
+        with torch.inference_mode():  # the only mode in which tensors from all modes may be written to
+            for number, leaf in enumerate(leaves, 1):
+                # Of an expanded dimension all elements are the first one.
+                single = tuple(slice(0, 1) if stride == 0 else slice(None) for stride in leaf.stride())
+                leaf.detach()[single].fill_(number)
+            for name in order["inputs"]:
+                for leaf in self._inputs[name]:
+                    leaf.zero_()
+        return {"type": "done"}
 
     def time(self, order: dict[str, Any]) -> dict[str, Any]:
         """Get the clock's loop ready, say so, and run it when the grader says `go`; see clock.py and workers.Loop.

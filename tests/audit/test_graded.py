@@ -91,3 +91,95 @@ def test_any_asks_for_nothing(tmp_path: Path) -> None:
     assert report.audit is not None
     assert report.audit.precision is not None
     assert report.audit.precision.left_out == ["The problem asks for any: only the tolerance counts."]
+
+
+SMALL = """
+import torch
+from torch import nn
+
+class Model(nn.Module):
+    def forward(self, x, y):
+        return x * 2, y + 1
+
+def get_inputs():
+    return [torch.rand(4, 80), torch.rand(4, 80)]
+
+def get_init_inputs():
+    return []
+"""
+
+
+def small(body: str, folder: Path, toml: str = "", reference: str = SMALL) -> Report:
+    (folder / "reference.py").write_text(reference)
+    (folder / "problem.toml").write_text(f"{toml}\n[workloads.default]\ntrials = 2\n")
+    lines = "\n        ".join(body.splitlines())
+    source = (
+        "import torch\nfrom torch import nn\n\nclass ModelNew(nn.Module):\n    calls = 0\n    kept = None\n"
+        f"    def forward(self, x, y):\n        {lines}\n"
+    )
+    return grade(Problem.load(folder), Submission.from_source(source, "answer.py"), device="cpu", mode="check")
+
+
+HIDDEN_INPUT = SMALL.replace("x * 2", "x * 1")
+TWO_HALVES = "both = torch.empty(2, 4, 80)\ntorch.mul(x, 2, out=both[0])\ntorch.add(y, 1, out=both[1])\nreturn {}, {}"
+
+
+@pytest.mark.parametrize(
+    ("body", "reference", "code"),
+    [
+        ("return x * 2, y + 1", SMALL, "grade.correct"),
+        ("return x, y + 1", HIDDEN_INPUT, "output.aliases_input"),
+        ("return x[:], y + 1", HIDDEN_INPUT, "output.aliases_input"),
+        ("return x, y + 1", HIDDEN_INPUT.replace("x * 1", "x.view(4, 80)"), "grade.correct"),
+        # Parts of one allocation that don't overlap are no matter.
+        (TWO_HALVES.format("both[0]", "both[1]"), SMALL, "grade.correct"),
+        (
+            "z = x * 2\nreturn z, z",
+            SMALL.replace("y + 1", "x * 2"),
+            "output.aliases_output",
+        ),
+        (
+            "z = x * 2\nreturn z, z",
+            SMALL.replace("return x * 2, y + 1", "z = x * 2\n        return z, z"),
+            "grade.correct",
+        ),
+        ("z = x[:, :1] * 0 + 2\nreturn z.expand(4, 80), y + 1", SMALL.replace("x * 2", "x * 0 + 2"), "grade.correct"),
+    ],
+)
+def test_memory_that_is_shared_is_seen_by_writing_to_it(body: str, reference: str, code: str, tmp_path: Path) -> None:
+    report = small(body, tmp_path, reference=reference)
+    assert report.reason.code == code, report.reason
+
+
+def test_an_output_that_a_repeated_call_hands_out_again_is_seen(tmp_path: Path) -> None:
+    body = (
+        "key = float(x[0, 0])\nif self.kept is None or self.kept[0] != key:\n"
+        "    self.kept = key, x * 2\nreturn self.kept[1], y + 1"
+    )
+    assert small(body, tmp_path).reason.code == "output.aliases_output"
+    allowed = small(body, tmp_path, "[policy]\nalias_outputs = true\n")
+    assert allowed.accepted
+
+
+def test_another_result_for_the_same_input_is_seen(tmp_path: Path) -> None:
+    wrong = small("self.calls += 1\nreturn x * (2 + (self.calls == 4)), y + 1", tmp_path)
+    assert (wrong.verdict, wrong.reason.code) == (Verdict.WRONG_ANSWER, "output.not_repeatable")
+    body = "self.calls += 1\nreturn x * (2 + 1e-6 * (self.calls % 2)), y + 1"
+    a_little = small(body, tmp_path)
+    assert a_little.accepted
+    assert a_little.audit is not None
+    assert a_little.audit.repeat is not None
+    assert not a_little.audit.repeat.repeatable
+    assert 0 < a_little.audit.repeat.max_difference < 1e-5
+    same = small("return x * 2, y + 1", tmp_path)
+    assert same.audit is not None
+    assert same.audit.repeat is not None
+    assert same.audit.repeat.repeatable
+    assert same.audit.own_kernel_share is None
+    assert same.audit.left_out == ["Which kernels run: there is no trace of a CPU's work."]
+
+
+def test_a_hint_in_the_text_is_a_warning_and_no_verdict(tmp_path: Path) -> None:
+    report = small("import gc\ngc.collect()\nreturn x * 2, y + 1", tmp_path)
+    assert report.accepted
+    assert [warning.code for warning in report.warnings] == ["static.gc"]
