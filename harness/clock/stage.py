@@ -55,7 +55,7 @@ _CONFIRM_S = 5.0
 _BATCH_MAX = 200
 _BATCH_MEMORY = 0.1
 """Share of the device's free memory that the inputs and outputs of a long loop may take."""
-_REPEATS = 6
+_REPEATS = 8
 """Walls of each length that the time of a turn is made from."""
 _SWITCH_S = 2e-4
 """Seconds that one of our threads may keep the others waiting."""
@@ -205,7 +205,7 @@ class TimeStage:
         turn_us = self._flush_us + single.us + (candidate.queue_us if candidate.mode == "device" else 0.0)
         walls = clean.probe_batches(self._batch_turns(turn_us), _REPEATS)
         clean.mode, clean.queue_us = own
-        return Calibration(walls.turn, walls.inside, single, estimate(single_walls), Estimate(offset.us, 0.0))
+        return Calibration(walls.turn, walls.inside, single, single_walls, Estimate(offset.us, offset.half_us / 2))
 
     def _call_seconds(self, side: Side) -> float:
         with self._alone(side), self._blaming(side):
@@ -282,7 +282,7 @@ class TimeStage:
             found = agreement(
                 measured,
                 mean(singles),
-                estimate(self._walls_us),
+                self._walls_us,
                 calibration,
                 rounding_us=clock_step(singles),
                 apart_share=apart,
