@@ -112,6 +112,8 @@ class AuditStage:
             return True
         differences = []
         for number in range(1, _REPEATS):
+            if self._spec.policy.in_place:
+                self._worker.put(_source(OWN), tuple(first.inputs))  # the call before may have changed it
             answer = self._answer(first, f"{_output(OWN)} {number}")
             if isinstance(answer, FormError):
                 self._evidence.form = answer
@@ -120,6 +122,8 @@ class AuditStage:
             if not all(leaf.ok for leaf in leaves):
                 self._evidence.unrepeatable = leaves
                 return False
+            if self._spec.policy.alias_outputs:
+                self._worker.drop([self._held.pop()])
             differences.append(_difference(first, again))
         most = max(differences)
         self._found = self._found.model_copy(
