@@ -52,6 +52,8 @@ _BATCH_S = 0.02
 """Seconds that a short loop should take: long enough that a wall of it is exact, short enough for many."""
 _CONFIRM_S = 5.0
 """Seconds of calls for one comparison of the clocks, as far as a call is shorter than that."""
+_CONFIRM_BYTES = 20e9
+"""The same in bytes of inputs and outputs, which have to be made, moved and compared."""
 _BATCH_MAX = 200
 _BATCH_MEMORY = 0.1
 """Share of the device's free memory that the inputs and outputs of a long loop may take."""
@@ -121,6 +123,8 @@ class TimeStage:
         self._device_offset = offset
         self._offsets: dict[str, Offset] = {}
         self._flush_us = 0.0
+        # A CPU takes a hundred times as long to fill and move tensors, and is never as quiet as a GPU.
+        self._singles, self._repeats = (_SINGLES, _REPEATS) if self._device.type == "cuda" else (10, 4)
         self._walls_us: list[float] = []
         """Of the candidate's single calls."""
         self._compared: list[list[LeafReport]] = []
@@ -180,7 +184,7 @@ class TimeStage:
         """What the clock reads beside a call. Read in the clean process: a larger figure makes a submission faster."""
         own_mode, clean.mode = clean.mode, mode
         known = self._device_offset if mode == "device" else None
-        readings = clean.own_singles("empty" if known is None or known.null_us is None else "null", _SINGLES)
+        readings = clean.own_singles("empty" if known is None or known.null_us is None else "null", self._singles)
         clean.mode = own_mode
         now_us = median_of(readings) - (known.null_us or 0.0 if known is not None else 0.0)
         if known is None:
@@ -200,10 +204,10 @@ class TimeStage:
         """Let the clean process run the candidate's loops with copies of our own."""
         own, (clean.mode, clean.queue_us) = (clean.mode, clean.queue_us), (candidate.mode, candidate.queue_us)
         offset = self._offsets[candidate.mode]
-        readings, single_walls = clean.probe_singles(_SINGLES)
+        readings, single_walls = clean.probe_singles(self._singles)
         single = mean(readings)
         turn_us = self._flush_us + single.us + (candidate.queue_us if candidate.mode == "device" else 0.0)
-        walls = clean.probe_batches(self._batch_turns(turn_us), _REPEATS)
+        walls = clean.probe_batches(self._batch_turns(turn_us), self._repeats)
         clean.mode, clean.queue_us = own
         return Calibration(walls.turn, walls.inside, single, single_walls, Estimate(offset.us, offset.half_us / 2))
 
@@ -274,7 +278,9 @@ class TimeStage:
         singles = [sample for block in blocks for sample in block]
         turn_us = calibration.turn.us - calibration.single.us + statistics.median(singles)
         turns = self._batch_turns(turn_us)
-        repeats = max(2, min(_REPEATS, int(_CONFIRM_S * 1e6 / (3 * turns * turn_us))))
+        moved = 3 * turns * max(1, self._oracle.call_bytes)
+        repeats = min(self._repeats, int(_CONFIRM_S * 1e6 / (3 * turns * turn_us)), int(_CONFIRM_BYTES / moved))
+        repeats = max(2, repeats)
         for attempt in range(_ROUNDS):
             with self._watch.block() as seen:
                 measured = self._batches(turns, repeats)

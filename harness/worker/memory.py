@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import itertools
 import re
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from harness.worker.failure import Failure
 _M_PERTURB = -6
 _PERSISTING_L2_SIZE = 0x06
 """cudaLimitPersistingL2CacheSize."""
+_REFILL_BYTES = 2 << 30
+"""Memory that is poisoned before a timed loop: for larger outputs the calls of the check are enough."""
 _L2_FETCH_GRANULARITY = 0x05
 """cudaLimitMaxL2FetchGranularity: bytes that a miss fetches."""
 
@@ -35,7 +38,8 @@ class CpuMemory:
 
     def refill(self, sizes: list[int], count: int) -> None:
         """Poison what the next outputs of these sizes may be made in, as far as the C library hands it out again."""
-        blocks = [torch.empty(size, dtype=torch.uint8) for size in sizes for _ in range(count) if size]
+        wanted = [size for size in sizes for _ in range(count) if size]
+        blocks = [torch.empty(size, dtype=torch.uint8) for size in _within(wanted)]
         for block in blocks:
             block.fill_(0xFF)
 
@@ -87,12 +91,8 @@ class CudaMemory:
 
     def refill(self, sizes: list[int], count: int) -> None:
         """Poison what the next `count` outputs of these sizes will be made in, and as much again."""
-        blocks = [
-            torch.empty(size, dtype=torch.uint8, device=self._device)
-            for size in sizes
-            for _ in range(count + 1)
-            if size
-        ]
+        wanted = [size for size in sizes for _ in range(count + 1) if size]
+        blocks = [torch.empty(size, dtype=torch.uint8, device=self._device) for size in _within(wanted)]
         for block in blocks:
             block.fill_(0xFF)
 
@@ -138,6 +138,11 @@ class CudaMemory:
             return 0, ""
         self._runtime.cudaGetErrorName.restype = ctypes.c_char_p
         return code, self._runtime.cudaGetErrorName(code).decode()
+
+
+def _within(sizes: list[int]) -> list[int]:
+    """The first of these, as far as they are not too much to fill before each loop."""
+    return [size for size, total in zip(sizes, itertools.accumulate(sizes), strict=True) if total <= _REFILL_BYTES]
 
 
 def _describe(runtime: Any, code: int) -> str:
