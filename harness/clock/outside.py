@@ -137,8 +137,8 @@ class Agreement:
 def slope(once_s: Sequence[float], twice_s: Sequence[float], turns: int) -> Estimate:
     """The time of a turn from walls over `turns` and twice as many, each repeated; seconds in, microseconds out.
 
-    What disturbs a wall only ever makes it longer, so the shortest of each length counts; how far the next two are from
-    it says how sure that is.
+    What disturbs a wall only ever makes it longer, so the shortest of each length counts; how far others are from it says
+    how sure that is.
     """
     short, long = sorted(once_s), sorted(twice_s)
     apart = math.hypot(_apart(short), _apart(long))
@@ -146,8 +146,9 @@ def slope(once_s: Sequence[float], twice_s: Sequence[float], turns: int) -> Esti
 
 
 def _apart(walls: Sequence[float]) -> float:
-    """How far the next two are from the shortest, half of it: one may be as short by chance."""
-    return (walls[min(2, len(walls) - 1)] - walls[0]) / 2 if len(walls) > 1 else walls[0]
+    """Half of how far others are from the shortest of these sorted walls: the third, as one may be as short by chance,
+    or the one in the middle, on a machine that is never quiet."""
+    return (walls[max(min(2, len(walls) - 1), len(walls) // 2)] - walls[0]) / 2 if len(walls) > 1 else walls[0]
 
 
 def estimate(values: Sequence[float]) -> Estimate:
