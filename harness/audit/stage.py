@@ -101,6 +101,8 @@ class AuditStage:
             self._left_out.append("Further calls on the same input, and a trace: a call takes too long.")
         elif self._repeat(answered):
             self._trace(say)
+        if not self._evidence.unrepeatable and self._evidence.form is None:
+            # However slow a call is: it takes no further one, and who wants to hide something could be slow for once.
             self._share(answered)
         self._worker.drop([_source(OWN), *self._held])
         return not self._evidence.unrepeatable
