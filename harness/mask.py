@@ -8,12 +8,22 @@ So nothing of a timed call can be done before it is timed. Used on both sides of
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
-from harness.transfer import flat_bytes
+from harness.transfer import flat_bytes, is_dense
+from harness.tree import put_together, take_apart
 
 _WORD = 8
+
+
+def masked(value: Any, key: int) -> Any:
+    """A copy of a value under the mask of `key`. Every tensor of it is dense and has memory of its own."""
+    skeleton, leaves = take_apart(value)
+    own = [leaf.clone() if is_dense(leaf) else leaf.contiguous().clone() for leaf in leaves]
+    mask(own, key)
+    return put_together(skeleton, own)
 
 
 def mask(leaves: Sequence[torch.Tensor], key: int) -> None:

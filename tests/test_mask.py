@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from harness.mask import mask
+from harness.mask import mask, masked
 
 LEAVES = {
     "floats": lambda: torch.randn(7, 5),
@@ -35,3 +35,15 @@ def test_equal_tensors_are_not_equal_under_their_masks() -> None:
     mask(leaves, 9)
     assert not torch.equal(*leaves)
     assert leaves[0].unique().numel() > 60
+
+
+def test_tensors_that_share_memory_or_have_gaps_are_masked_each_for_itself() -> None:
+    x = torch.randn(6, 4)
+    value = (x, x, x[:, ::2], torch.tensor(2.0).expand(3), x.t(), "text")
+    hidden = masked(value, 77)
+    assert torch.equal(x, value[0])  # ours is as it was
+    leaves = [leaf for leaf in hidden if isinstance(leaf, torch.Tensor)]
+    assert not torch.equal(leaves[0], leaves[1])
+    mask(leaves, 77)
+    assert all(torch.equal(*pair) for pair in zip(leaves, value[:5], strict=True))
+    assert hidden[5] == "text"

@@ -10,6 +10,7 @@ is told to only keeps it from being seen that memory is shared.
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -26,12 +27,13 @@ from harness.audit.probes import OWN
 from harness.audit.sharing import shared_memory
 from harness.compare import FormError, check_form, compare
 from harness.evidence import Evidence
+from harness.mask import masked
 from harness.oracle import Oracle
 from harness.problem import ProblemError
 from harness.report import LeafReport
 from harness.seeds import Seeds
 from harness.spec import ProblemSpec
-from harness.workers import Worker, WorkerFailure
+from harness.workers import Loop, Worker, WorkerFailure
 
 _REPEATS = 3
 """Calls on one input."""
@@ -97,15 +99,19 @@ class AuditStage:
                 self._evidence.audited = leaves
             return False
         self._accuracy.add(answered)
-        if seconds > self._budget_s:
-            self._left_out.append("Further calls on the same input, and a trace: a call takes too long.")
-        elif self._repeat(answered):
-            self._trace(say)
-        if not self._evidence.unrepeatable and self._evidence.form is None:
-            # However slow a call is: it takes no further one, and who wants to hide something could be slow for once.
+        # By the time that was confirmed, if there is one: who wants to be spared could be slow for once.
+        timing = self._evidence.timing
+        slow = (seconds if timing is None else timing.candidate.median_us / 1e6) > self._budget_s
+        if slow:
+            self._left_out.append("Further calls on the same input: a call takes too long.")
+        right = slow or self._repeat(answered)
+        if right:
+            # Before the trace puts an input of its own: memory is shared with this one.
             self._share(answered)
+            self._trace(answered.inputs, say, slow=slow)
         self._worker.drop([_source(OWN), *self._held])
-        return not self._evidence.unrepeatable
+        self._held = []
+        return right
 
     def _repeat(self, first: Answered) -> bool:
         """Call again on the same input. Returns whether the results were right again."""
@@ -115,7 +121,7 @@ class AuditStage:
         differences = []
         for number in range(1, _REPEATS):
             if self._spec.policy.in_place:
-                self._worker.put(_source(OWN), tuple(first.inputs))  # the call before may have changed it
+                self._worker.put(_source(OWN), (tuple(first.inputs),))  # the call before may have changed it
             answer = self._answer(first, f"{_output(OWN)} {number}")
             if isinstance(answer, FormError):
                 self._evidence.form = answer
@@ -133,11 +139,15 @@ class AuditStage:
         )
         return True
 
-    def _trace(self, say: Callable[[str], None]) -> None:
+    def _trace(self, inputs: list[object], say: Callable[[str], None], *, slow: bool) -> None:
+        if slow and self._spec.policy.own_kernel_share is None:
+            self._left_out.append("Which kernels run: a call takes too long.")
+            return
         if self._worker.torch_device.type != "cuda":
             self._left_out.append("Which kernels run: there is no trace of a CPU's work.")
             return
         say("kernels")
+        self._worker.put(_source(OWN), tuple(inputs))
         traced = self._worker.trace(_source(OWN), _TRACED, self._spec.limits.call_s)
         if not traced.kernels:
             self._left_out.append(f"Which kernels run: no trace could be had ({traced.note[:200]}).")
@@ -195,7 +205,8 @@ class AuditStage:
             self._accuracy.skip(kind, f"the output has another form there: {answer.message}")
             return
         answered, leaves = answer
-        self._worker.drop([_source(kind), _output(kind)])
+        self._worker.drop([_source(kind), *self._held])
+        self._held = []
         self._accuracy.add(answered)
         bad = next((leaf for leaf in leaves if not leaf.ok), None)
         if bad is not None and not any(text.startswith(f"{kind}:") for text in self._accuracy.left_out):
@@ -210,20 +221,29 @@ class AuditStage:
             return None
         expected = self._oracle.expected_of(again, call_seed)
         sample = self._accuracy.sample(expected, number)
-        self._worker.put(_source(kind), tuple(inputs))
+        key = secrets.randbits(62)
+        self._worker.put(_source(kind), masked((tuple(inputs),), key))
         nothing = Collected(sample, expected)
-        return self._answer(Answered(kind, inputs, call_seed, expected, sample, nothing), _output(kind))
+        return self._answer(Answered(kind, inputs, call_seed, expected, sample, nothing), _output(kind), key)
 
-    def _answer(self, asked: Answered, output: str) -> tuple[Answered, list[LeafReport]] | FormError:
-        """One more call on an input that is there."""
+    def _answer(
+        self, asked: Answered, output: str, key: int | None = None
+    ) -> tuple[Answered, list[LeafReport]] | FormError:
+        """One more call on an input that is there, under the mask of `key`."""
         expected = asked.expected
-        returned = self._worker.call(
-            _source(asked.kind),
-            output,
-            seed=asked.call_seed,
-            limit_s=self._spec.limits.call_s,
-            poison=[spec.nbytes for spec in expected.specs] or [1 << 20],
+        # In just the way of a timed call: what knows those from others must not be exact here and coarse there.
+        loop = Loop(
+            turns=1,
+            inputs=_source(asked.kind),
+            seeds=(asked.call_seed,),
+            specs=tuple(expected.specs),
+            mode="device" if self._worker.torch_device.type == "cuda" else "host",
+            sealed=True,
+            restore_buffers=self._oracle.buffers_move,
         )
+        self._worker.time(loop, self._spec.limits.call_s, key)
+        (returned,) = self._worker.times(loop, output).outputs
+        output = f"{output}0"  # of the first turn
         self._held.append(output)
         if error := check_form(expected, returned.value, returned.leaves, self._worker.torch_device.type):
             return error
@@ -245,7 +265,7 @@ def _source(kind: str) -> str:
 
 
 def _output(kind: str) -> str:
-    return f"audit out {kind}"
+    return f"audit out {kind} "
 
 
 def _difference(one: Answered, other: Answered) -> float:

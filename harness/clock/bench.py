@@ -16,12 +16,11 @@ from harness.claims import Output
 from harness.clock.outside import Walls
 from harness.compare import FormError, check_form, compare
 from harness.digest import COLUMNS, Passing, seal
-from harness.mask import mask
+from harness.mask import masked
 from harness.oracle import Oracle
 from harness.report import LeafReport
 from harness.seeds import Seeds
 from harness.transfer import TensorSpec, flat_bytes
-from harness.tree import take_apart
 from harness.workers import Loop, Worker
 
 _QUEUE_US = 250.0
@@ -115,10 +114,8 @@ class Bench:
             (self._seeds.of("timed inputs", number), self._seeds.of("timed call", number))
             for number in itertools.islice(self._numbers, count)
         ]
-        pool = self._oracle.pool([inputs for inputs, _ in seeds])
-        if key is not None:
-            mask(take_apart(pool)[1], key)
-        self.worker.put("pool", tuple(tuple(inputs) for inputs in pool))
+        pool = tuple(tuple(inputs) for inputs in self._oracle.pool([inputs for inputs, _ in seeds]))
+        self.worker.put("pool", pool if key is None else masked(pool, key))
         return seeds
 
     def single(

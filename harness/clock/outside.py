@@ -137,8 +137,8 @@ class Agreement:
 def slope(once_s: Sequence[float], twice_s: Sequence[float], turns: int) -> Estimate:
     """The time of a turn from walls over `turns` and twice as many, each repeated; seconds in, microseconds out.
 
-    What disturbs a wall only ever makes it longer, so the shortest of each length counts; how far others are from it says
-    how sure that is.
+    What disturbs a wall only ever makes it longer, so the shortest of each length counts; how far others are from it
+    says how sure that is.
     """
     short, long = sorted(once_s), sorted(twice_s)
     apart = math.hypot(_apart(short), _apart(long))

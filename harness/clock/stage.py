@@ -73,6 +73,8 @@ _IDLE_WITHIN_S = 1.0
 """How long a device may go on working for a process that was stopped."""
 _BUSY = 1.5
 """A turn without a call that takes so many times its usual time shares the device with something."""
+_SURE = 0.5
+"""A tolerance of more than this share of a call's time confirms little."""
 _APART = {"cuda": 0.02, "cpu": 0.25}
 """Share by which calls in a loop may be slower than single ones: on a CPU they share caches and cores with whatever
 else runs."""
@@ -164,6 +166,8 @@ class TimeStage:
             return
         if not self._wrong():
             self._evidence.timing = self._timing(plan, confirmed, warm_us)
+            if confirmed.confirmed and confirmed.tolerance_us > _SURE * abs(confirmed.inside_us):
+                self._evidence.warnings.append(_unsure(confirmed))
 
     def _prepare(self) -> Calibration:
         """Choose each side's mode, and let the clean process say what its clocks read beside a call."""
@@ -399,6 +403,14 @@ class TimeStage:
             method=_METHODS[self._device.type, mode],
             host_bound=self._device.type == "cuda" and mode == "host",
         )
+
+
+def _unsure(found: Agreement) -> Warning_:
+    return Warning_(
+        code="time.weakly_confirmed",
+        message=f"The grader's own clock was sure to within {found.tolerance_us:.1f} us of a call here, and one takes "
+        f"{found.inside_us:.1f} us by the worker's: that it takes no longer rests on the worker's word.",
+    )
 
 
 @contextlib.contextmanager

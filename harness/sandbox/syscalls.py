@@ -144,4 +144,6 @@ ARGUMENTS = (
     ArgumentRule("socketpair", (53, 199), 0, _BAD_FAMILIES + _LARGE_FAMILIES, errno.EAFNOSUPPORT),
     # TIOCSTI and TIOCLINUX type into a terminal that the command may have been given.
     ArgumentRule("ioctl", (16, 29), 1, ((_WORD, 0x5412), (_WORD, 0x541C))),
+    # Room on a disk without writing to it: gigabytes between two looks at what is used. The C library writes instead.
+    ArgumentRule("fallocate", (285, 47), 1, ((_WORD, 0), (0x01, 0x01), (0x10, 0x10)), errno.EOPNOTSUPP),
 )

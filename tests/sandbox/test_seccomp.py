@@ -248,3 +248,17 @@ print(json.dumps({"x32": how(lambda: call(0x40000000 + 39)), "32 bits": how(ctyp
     assert answers["x32"] in (errno.EPERM, -signal.SIGSYS)
     # A kernel without 32-bit calls ends it with SIGSEGV first.
     assert answers["32 bits"] in (-signal.SIGSYS, -signal.SIGSEGV)
+
+
+def test_room_on_a_disk_is_only_had_by_writing(sandbox: Sandbox) -> None:
+    (rule,) = (rule for rule in ARGUMENTS if rule.name == "fallocate")
+    script = f"""
+import os
+fd = os.open("file", os.O_RDWR | os.O_CREAT)
+out = [call({rule.numbers[column()]}, fd, mode, 0, 1 << 20) for mode in (0, 1, 16)]
+out.append(os.fstat(fd).st_size)
+os.posix_fallocate(fd, 0, 1 << 20)
+out.append(os.fstat(fd).st_size)
+print(json.dumps(out))
+"""
+    assert ask(sandbox, script) == [errno.EOPNOTSUPP] * 3 + [0, 1 << 20]
