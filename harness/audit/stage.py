@@ -66,6 +66,8 @@ class AuditStage:
         self._left_out: list[str] = []
         self._held: list[str] = []
         self._calls = 0
+        self._call_s = 0.0
+        """Of the last call, by our own clock."""
 
     def run(self, say: Callable[[str], None]) -> None:
         """Look at everything; what was found goes to the evidence."""
@@ -83,9 +85,7 @@ class AuditStage:
 
     def _own(self, say: Callable[[str], None]) -> bool:
         """Calls on one input of the problem's own. Returns whether the audit can go on to others."""
-        began = time.monotonic()
         answer = self._call(OWN, 0)
-        seconds = time.monotonic() - began
         assert answer is not None  # only a probe may find nothing to alter
         if isinstance(answer, FormError):
             self._evidence.form = answer
@@ -101,7 +101,7 @@ class AuditStage:
         self._accuracy.add(answered)
         # By the time that was confirmed, if there is one: who wants to be spared could be slow for once.
         timing = self._evidence.timing
-        slow = (seconds if timing is None else timing.candidate.median_us / 1e6) > self._budget_s
+        slow = (self._call_s if timing is None else timing.candidate.median_us / 1e6) > self._budget_s
         if slow:
             self._left_out.append("Further calls on the same input: a call takes too long.")
         right = slow or self._repeat(answered)
@@ -241,7 +241,7 @@ class AuditStage:
             sealed=True,
             restore_buffers=self._oracle.buffers_move,
         )
-        self._worker.time(loop, self._spec.limits.call_s, key)
+        self._call_s = self._worker.time(loop, self._spec.limits.call_s, key).wall_s
         (returned,) = self._worker.times(loop, output).outputs
         output = f"{output}0"  # of the first turn
         self._held.append(output)

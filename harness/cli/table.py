@@ -15,7 +15,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from harness.cli import sections, text
+from harness.cli import audits, sections, text
 from harness.cli.sections import Row
 from harness.report import Report, Verdict
 
@@ -65,6 +65,7 @@ def _sections(report: Report, ascii_only: bool) -> list[list[Row]]:
         errors,
         sections.leaves(report) if failed else figures,
         figures if failed else sections.leaves(report),
+        audits.audit(report.audit, ascii_only) if report.audit is not None else [],
         sections.printed(report.log) if failed else [],
         [
             *sections.warnings(report),
