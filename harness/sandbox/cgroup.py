@@ -70,6 +70,13 @@ class Group:
             with contextlib.suppress(OSError):
                 _write(self._memory / "memory.memsw.limit_in_bytes", most)
 
+    def pids(self) -> list[int] | None:
+        """Process ids of everything in it, the supervisor included; None where it can't be read."""
+        try:
+            return [int(line) for line in (self._memory / "cgroup.procs").read_text().split()]
+        except (OSError, ValueError):
+            return None
+
     def broken(self) -> tuple[Limit, float, float] | None:
         """See `broken`."""
         return broken(Place(self._version, self.folders[0], self.folders[-1]), self._limits)

@@ -13,6 +13,7 @@ from pathlib import Path
 from harness.sandbox.base import Limit, SandboxError
 from harness.sandbox.cgroup import Group
 from harness.sandbox.scratch import Scratch
+from harness.sandbox.supervisor import descendants
 
 SUPERVISOR = Path(__file__).with_name("supervisor.py")
 
@@ -30,6 +31,15 @@ class Host(abc.ABC):
     def outside(self, pid: int) -> int:
         """A process id of the supervisor's, as the grader sees it."""
         return pid
+
+    def pids(self) -> list[int]:
+        """Process ids, as the grader sees them, of everything below the supervisor."""
+        return descendants(self.root)
+
+    @property
+    def fenced(self) -> bool:
+        """Whether the kernel holds memory and number of processes within limits by itself."""
+        return False
 
     def end(self) -> None:
         """Order everything to end: the same as what a grader that dies leaves behind. Does not wait."""
@@ -72,6 +82,15 @@ class LocalHost(Host):
         self.control, self.root = ours, self._process.pid
         self.output = os.dup(self._process.stdout.fileno())
         self._process.stdout.close()
+
+    def pids(self) -> list[int]:
+        found = None if self._group is None else self._group.pids()
+        # The kernel's own list is read at once; without it all of /proc has to be gone through.
+        return super().pids() if found is None else [pid for pid in found if pid != self.root]
+
+    @property
+    def fenced(self) -> bool:
+        return self._group is not None
 
     def broken(self) -> tuple[Limit, float, float] | None:
         return self._group.broken() if self._group else None

@@ -25,12 +25,13 @@ from harness.sandbox.base import Exit, Limit, Limits, Sandboxed, SandboxError
 from harness.sandbox.folders import folder_use
 from harness.sandbox.hosts import Host, LocalHost
 from harness.sandbox.scratch import Scratch
-from harness.sandbox.supervisor import descendants
 from harness.sandbox.usage import Seen, exact_memory, look
 
 _KEEP_HEAD = 64 << 10
 _KEEP_TAIL = 64 << 10
 _WATCH_EVERY_S = 0.05
+_WATCH_FENCED_S = 0.2
+"""The same where the kernel watches as well: looking costs milliseconds, which timed calls have better use for."""
 _DISK_EVERY_S = 0.5
 _KILL_WITHIN_S = 60.0
 """How long ending a command may take: killing is quick, removing what it has written need not be."""
@@ -127,12 +128,12 @@ class SupervisedProcess(Sandboxed):
     def stop(self) -> None:
         stopped: set[int] = set()
         # A process that was forked while the others were looked for is found in the next round.
-        while fresh := set(descendants(self._host.root)) - stopped:
+        while fresh := set(self._host.pids()) - stopped:
             _signal_all(fresh, signal.SIGSTOP)
             stopped |= fresh
 
     def go_on(self) -> None:
-        _signal_all(descendants(self._host.root), signal.SIGCONT)
+        _signal_all(self._host.pids(), signal.SIGCONT)
 
     def output(self) -> str:
         return self._output.text()
@@ -216,8 +217,8 @@ class SupervisedProcess(Sandboxed):
         limits = self._limits
         memory_at = disk_at = 0.0
         in_folder = 0
-        while not self._gone.wait(_WATCH_EVERY_S):
-            seen = look(self._host.root, self._disk_device)
+        while not self._gone.wait(_WATCH_FENCED_S if self._host.fenced else _WATCH_EVERY_S):
+            seen = look(self._host.root, self._host.pids(), self._disk_device)
             if limits.processes is not None and seen.tasks > limits.processes:
                 self._break(Limit.PROCESSES, limits.processes, seen.tasks)
             if limits.cpu_s is not None and seen.cpu_s > limits.cpu_s:

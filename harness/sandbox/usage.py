@@ -14,8 +14,6 @@ import os
 import stat
 from dataclasses import dataclass, field
 
-from harness.sandbox.supervisor import descendants
-
 _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 
 Identity = tuple[int, int]
@@ -50,9 +48,9 @@ class Seen:
         return sum(self.deleted.values())
 
 
-def look(root: int, disk_device: int | None) -> Seen:
-    """What everything below `root` uses, itself not counted."""
-    seen = Seen(pids=descendants(root))
+def look(root: int, pids: list[int], disk_device: int | None) -> Seen:
+    """What `pids` use, which are everything below the process `root`."""
+    seen = Seen(pids=pids)
     seen.shm = _private_shm(seen.pids)
     # The root's own time is none of the command's, that of its ended children is.
     seen.cpu_s = _cpu_ticks(root, 13, 15) / _TICKS_A_SECOND

@@ -12,6 +12,7 @@ import pytest
 from harness.sandbox import SANDBOXES, Command, Limit, Limits, Mount, Sandbox, SandboxError
 from harness.sandbox import process as process_module
 from harness.sandbox.scratch import Scratch
+from harness.sandbox.supervisor import descendants
 from harness.sandbox.usage import exact_memory, look
 
 MB = 1 << 20
@@ -141,7 +142,7 @@ def test_shared_memory_counts_once(sandbox: Sandbox) -> None:
     with sandbox.start(python(script + "time.sleep(60)"), limits) as running:
         while running.output().count("ready") < 8 and running.poll() is None:
             threading.Event().wait(0.02)
-        seen = look(running.root, None)  # type: ignore[attr-defined]
+        seen = look(running.root, descendants(running.root), None)  # type: ignore[attr-defined]
         assert seen.memory > 400 * MB
         assert 150 * MB < exact_memory(seen) < 320 * MB
         assert running.poll() is None
