@@ -101,19 +101,18 @@ class Page:
         self._page = mmap.mmap(fd, _PAGE_BYTES)
         self._ticket = bytes(8)
 
-    def wait_for_go(self) -> int:
-        """Wait, busily, until the next loop may begin; returns its key."""
+    def wait_for_go(self) -> tuple[int, str]:
+        """Wait, busily, until the next loop may begin; returns its key, and the ticket that its answer has to carry."""
         page, last = self._page, self._ticket
         while (ticket := page[_TICKET : _TICKET + 8]) == last:
             pass
         self._ticket = ticket
-        return int.from_bytes(page[_KEY : _KEY + 8], "big")
+        return int.from_bytes(page[_KEY : _KEY + 8], "big"), ticket.hex()
 
-    def done(self, seal: bytes) -> str:
-        """Say that the loop has ended; returns the ticket that its answer has to carry."""
+    def done(self, seal: bytes) -> None:
+        """Say that the loop has ended."""
         self._page[_SEAL : _SEAL + SEAL_BYTES] = seal
         self._page[_DONE : _DONE + 8] = self._ticket
-        return self._ticket.hex()
 
 
 def _all_of(sock: socket.socket, count: int) -> bytes:

@@ -31,7 +31,7 @@ class Ends:
         return self.watch.time(ticket, key, limit_s=limit_s, spin=spin, gone=lambda: gone)
 
     def working(self, act: Callable[[int], None]) -> threading.Thread:
-        thread = threading.Thread(target=lambda: act(self.page.wait_for_go()))
+        thread = threading.Thread(target=lambda: act(self.page.wait_for_go()[0]))
         thread.start()
         return thread
 

@@ -309,13 +309,14 @@ class Runner:
         self._clock.get_ready(turns)
         with torch.no_grad(), _no_collection():
             self._channel.send({"type": "ready", "ticket": self.ticket})
-            key = self._page.wait_for_go()
+            # From here on, whatever is answered, a failure as well, is about what was ordered by the page.
+            key, self.ticket = self._page.wait_for_go()
             if order["masked"]:
                 mask(self._inputs[order["inputs"]], key)
             self._clock.run(turns)
             on_host.copy_(sums)
             said = seal(on_host)
-            self.ticket = self._page.done(said)
+            self._page.done(said)
         if order["kind"] == "probe":
             self._timed = []
         self._calls["sums"] = _Call(live=[on_host.to(self._device)])
