@@ -27,13 +27,14 @@ from harness.audit.probes import OWN
 from harness.audit.sharing import shared_memory
 from harness.compare import FormError, check_form, compare
 from harness.evidence import Evidence
+from harness.loop import Loop
 from harness.mask import masked
 from harness.oracle import Oracle
 from harness.problem import ProblemError
 from harness.report import LeafReport
 from harness.seeds import Seeds
 from harness.spec import ProblemSpec
-from harness.workers import Loop, Worker, WorkerFailure
+from harness.workers import Worker, WorkerFailure
 
 _REPEATS = 3
 """Calls on one input."""

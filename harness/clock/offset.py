@@ -20,8 +20,9 @@ from harness.build.outcome import BuildOutcome
 from harness.clock.cold import flush_bytes
 from harness.clock.stats import median_of, student
 from harness.device import Device
+from harness.loop import Loop
 from harness.sandbox import Sandbox
-from harness.workers import Loop, Worker
+from harness.workers import Worker
 
 _PROCESSES = 6
 _READINGS = 60
