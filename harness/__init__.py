@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from harness.problem import Problem, ProblemError
     from harness.report import Report, Verdict
     from harness.submission import Submission, SubmissionError
+    from harness.verification.findings import Verification
+    from harness.verification.run import verify
 
 _WHERE = {
     "grade": "harness.grader",
@@ -26,9 +28,21 @@ _WHERE = {
     "Verdict": "harness.report",
     "Submission": "harness.submission",
     "SubmissionError": "harness.submission",
+    "Verification": "harness.verification.findings",
+    "verify": "harness.verification.run",
 }
 
-__all__ = ["Problem", "ProblemError", "Report", "Submission", "SubmissionError", "Verdict", "grade"]
+__all__ = [
+    "Problem",
+    "ProblemError",
+    "Report",
+    "Submission",
+    "SubmissionError",
+    "Verdict",
+    "Verification",
+    "grade",
+    "verify",
+]
 
 
 def __getattr__(name: str) -> Any:

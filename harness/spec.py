@@ -171,6 +171,13 @@ class Baseline(_Section):
     note: str = ""
 
 
+class Verify(_Section):
+    """``[verify]``: what the author knows of the problem that `harness verify` would take for a mistake."""
+
+    still: dict[str, str] = Field(default_factory=dict)
+    """Inputs (`inputs[0]`) and parameters that rightly do not move the output, each with why."""
+
+
 class ProblemSpec(_Section):
     """The whole of problem.toml. Every key is optional."""
 
@@ -187,10 +194,12 @@ class ProblemSpec(_Section):
     floor: Floor = Floor()
     policy: Policy = Policy()
     baselines: dict[str, Baseline] = Field(default_factory=dict)
+    verify: Verify = Verify()
 
     def graded_content(self) -> str:
-        """Canonical JSON of every key that can change a grading, as written in the file: no titles, no baselines."""
-        content = self.model_dump(mode="json", exclude_unset=True, exclude={"title", "summary", "baselines"})
+        """Canonical JSON of every key that can change a grading, as written in the file: no titles, no baselines,
+        nothing for `harness verify`."""
+        content = self.model_dump(mode="json", exclude_unset=True, exclude={"title", "summary", "baselines", "verify"})
         return json.dumps(content, sort_keys=True, ensure_ascii=True)
 
 

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from harness.cli import cache, devices, grading, listing, sandboxes, selftest
+from harness.cli import cache, devices, grading, listing, sandboxes, selftest, verify
 from harness.cli.signals import Stopped, exit_code_of, raising_stopped, say
 from harness.version import VERSION
 
@@ -44,6 +44,7 @@ def _options(
 app.command()(grading.run)
 app.command()(grading.check)
 app.command("compile")(grading.compile_)
+app.command()(verify.verify)
 app.command()(listing.problems)
 app.command()(devices.device)
 app.command()(sandboxes.sandbox)
