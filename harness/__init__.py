@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from harness.grader import grade
     from harness.problem import Problem, ProblemError
     from harness.report import Report, Verdict
+    from harness.scaffold.write import ScaffoldError, new_problem, new_submission
     from harness.submission import Submission, SubmissionError
     from harness.verification.findings import Verification
     from harness.verification.run import verify
@@ -26,6 +27,9 @@ _WHERE = {
     "ProblemError": "harness.problem",
     "Report": "harness.report",
     "Verdict": "harness.report",
+    "ScaffoldError": "harness.scaffold.write",
+    "new_problem": "harness.scaffold.write",
+    "new_submission": "harness.scaffold.write",
     "Submission": "harness.submission",
     "SubmissionError": "harness.submission",
     "Verification": "harness.verification.findings",
@@ -36,11 +40,14 @@ __all__ = [
     "Problem",
     "ProblemError",
     "Report",
+    "ScaffoldError",
     "Submission",
     "SubmissionError",
     "Verdict",
     "Verification",
     "grade",
+    "new_problem",
+    "new_submission",
     "verify",
 ]
 

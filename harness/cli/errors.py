@@ -64,7 +64,8 @@ def _is_wrong_use(error: Exception) -> bool:
     from harness.locks import DeviceBusy
     from harness.problem import ProblemError
     from harness.sandbox.base import SandboxError
+    from harness.scaffold.write import ScaffoldError
     from harness.submission import SubmissionError
 
-    wrong_use = (ProblemError, DeviceError, DeviceBusy, SandboxError, SubmissionError, PlotError)
+    wrong_use = (ProblemError, DeviceError, DeviceBusy, SandboxError, ScaffoldError, SubmissionError, PlotError)
     return isinstance(error, wrong_use)

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from harness.cli import cache, devices, grading, listing, sandboxes, selftest, verify
+from harness.cli import cache, devices, grading, listing, new, sandboxes, selftest, verify
 from harness.cli.signals import Stopped, exit_code_of, raising_stopped, say
 from harness.version import VERSION
 
@@ -50,6 +50,7 @@ app.command()(devices.device)
 app.command()(sandboxes.sandbox)
 app.command()(listing.schema)
 app.command()(selftest.selftest)
+app.add_typer(new.app, name="new")
 app.add_typer(cache.app, name="cache")
 
 

@@ -141,8 +141,9 @@ def _figures(found: Verification) -> Table:
         factor = "no error at all" if room.factor is None else f"{room.factor:.3g} times the errors of an honest one"
         add("room", f"{room.path}: the tolerance is {factor} in {room.precision}")
     for cost in found.costs:
+        (call,) = text.durations(1e6 * cost.call_s, ascii_only=True)
         memory = "" if cost.memory_bytes is None else f", {text.size(cost.memory_bytes)} in use"
-        add("cost", f"{cost.workload}: {text.seconds(cost.call_s)} a call{memory}")
+        add("cost", f"{cost.workload}: {call} a call{memory}")
     for example in found.examples:
         add("example", *_example(example))
     for left_out in found.left_out:

@@ -36,7 +36,7 @@ def entries_of(problem: Problem, table: Path | None, found: Found) -> list[Expec
         found.add(
             "warning",
             "example.none",
-            f"{table or 'No submissions/expected.toml'} gives no submission for {problem.id}: nothing shows that a "
+            f"There is no submission for {problem.id} in {table or 'submissions/expected.toml'}: nothing shows that a "
             "right one is accepted. Add one for each kind of device, and wrong ones that a solver is likely to write.",
         )
         return []
