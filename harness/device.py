@@ -133,10 +133,13 @@ def _cuda(index: int) -> Device:
         shared_memory_per_sm_bytes=getattr(properties, "shared_memory_per_multiprocessor", None),
         registers_per_sm=getattr(properties, "regs_per_multiprocessor", None),
         max_threads_per_sm=getattr(properties, "max_threads_per_multi_processor", None),
+        max_threads_per_block=getattr(properties, "max_threads_per_block", None),
+        warp_size=getattr(properties, "warp_size", None),
         sm_clock_max_mhz=nvml.sm_clock_max_mhz,
         memory_clock_max_mhz=nvml.memory_clock_max_mhz,
         memory_bus_bits=getattr(properties, "memory_bus_width", None) or nvml.memory_bus_bits,
         driver=nvml.driver or _nvidia_driver(),
+        driver_cuda=nvml.driver_cuda,
         **_software(),
     )
     return Device("cuda", index, uuid, info, _nodes(nvml.minor))
@@ -174,6 +177,8 @@ class _Nvml:
     minor: int | None = None
     """The N of the GPU's own /dev/nvidiaN; not CUDA's index, and not even NVML's."""
     driver: str | None = None
+    driver_cuda: str | None = None
+    """The newest CUDA that the driver runs, `13.0`."""
     sm_clock_max_mhz: int | None = None
     memory_clock_max_mhz: int | None = None
     memory_bus_bits: int | None = None
@@ -198,18 +203,25 @@ def _ask_nvml(uuid: str | None) -> _Nvml:
         return _Nvml()
     try:
         driver = ask(pynvml.nvmlSystemGetDriverVersion)
+        driver_cuda = _cuda_version(ask(pynvml.nvmlSystemGetCudaDriverVersion))
         handle = None if uuid is None else ask(pynvml.nvmlDeviceGetHandleByUUID, uuid)
         if handle is None:
-            return _Nvml(driver=driver)
+            return _Nvml(driver=driver, driver_cuda=driver_cuda)
         return _Nvml(
             minor=ask(pynvml.nvmlDeviceGetMinorNumber, handle),
             driver=driver,
+            driver_cuda=driver_cuda,
             sm_clock_max_mhz=ask(pynvml.nvmlDeviceGetMaxClockInfo, handle, pynvml.NVML_CLOCK_SM),
             memory_clock_max_mhz=ask(pynvml.nvmlDeviceGetMaxClockInfo, handle, pynvml.NVML_CLOCK_MEM),
             memory_bus_bits=ask(pynvml.nvmlDeviceGetMemoryBusWidth, handle),
         )
     finally:
         ask(pynvml.nvmlShutdown)
+
+
+def _cuda_version(number: int | None) -> str | None:
+    """13000 is 13.0, 12080 is 12.8."""
+    return None if not number else f"{number // 1000}.{number % 1000 // 10}"
 
 
 def _nvidia_driver() -> str | None:

@@ -116,6 +116,10 @@ class DeviceInfo(_Model):
     """32-bit registers of one SM."""
     max_threads_per_sm: int | None = None
     """Resident threads of one SM."""
+    max_threads_per_block: int | None = None
+    """The largest block that can be launched."""
+    warp_size: int | None = None
+    """Threads of a warp."""
     sm_clock_max_mhz: int | None = None
     """The highest SM clock the device admits."""
     memory_clock_max_mhz: int | None = None
@@ -124,6 +128,8 @@ class DeviceInfo(_Model):
     """Width of the bus to device memory, bits."""
     driver: str | None = None
     """Version of the driver."""
+    driver_cuda: str | None = None
+    """The newest CUDA version whose programs the driver runs."""
     cuda: str | None = None
     """CUDA version that torch was built with."""
     torch: str

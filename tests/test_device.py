@@ -43,6 +43,7 @@ def nvml(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
         "nvmlInit": lambda: None,
         "nvmlShutdown": lambda: None,
         "nvmlSystemGetDriverVersion": lambda: "580.159",
+        "nvmlSystemGetCudaDriverVersion": lambda: 12080,
         "nvmlDeviceGetHandleByUUID": handle,
         "nvmlDeviceGetMinorNumber": minors.__getitem__,
         "nvmlDeviceGetMaxClockInfo": max_clock,
@@ -81,6 +82,8 @@ def two_gpus(monkeypatch: pytest.MonkeyPatch, nvml: types.ModuleType, dev: Path)
             shared_memory_per_multiprocessor=233472,
             regs_per_multiprocessor=65536,
             max_threads_per_multi_processor=2048,
+            max_threads_per_block=1024,
+            warp_size=32,
         )
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
@@ -125,6 +128,10 @@ def test_a_cuda_device_is_described_by_torch_and_nvml(two_gpus):
     assert info.shared_memory_per_block_optin_bytes == 232448
     assert (info.driver, info.sm_clock_max_mhz, info.memory_clock_max_mhz) == ("580.159", 1980, 3201)
     assert info.memory_bus_bits == 6144
+    assert info.driver_cuda == "12.8"
+    assert (info.shared_memory_per_block_bytes, info.shared_memory_per_sm_bytes) == (49152, 233472)
+    assert (info.registers_per_sm, info.max_threads_per_sm) == (65536, 2048)
+    assert (info.max_threads_per_block, info.warp_size) == (1024, 32)
     assert open_device("cuda:1").arch == "9.0"
 
 

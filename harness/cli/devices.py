@@ -36,6 +36,7 @@ def device(
         from harness.sandbox import SANDBOXES
 
         devices, auto = list_devices(), open_device("auto")
+        compilers = _compilers()
         sandboxes = {name: kind.unavailable() for name, kind in SANDBOXES.items()}
         peaks = {found.torch_name: _measure(found) if measure else load(found) for found in devices}
         if as_json:
@@ -43,6 +44,7 @@ def device(
                 "auto": auto.torch_name,
                 "devices": [found.info.model_dump(mode="json") for found in devices],
                 "peaks": {name: known and known.model_dump(mode="json") for name, known in peaks.items()},
+                "compilers": compilers,
                 "sandboxes": [{"name": name, "unavailable": why} for name, why in sandboxes.items()],
             }
             print(json.dumps(document, indent=2), file=stdout)
@@ -51,6 +53,7 @@ def device(
             for found in devices:
                 is_auto = found.torch_name == auto.torch_name
                 rich.print(_device_table(found, peaks[found.torch_name], is_auto=is_auto))
+            rich.print(_compiler_table(compilers))
             rich.print(_sandbox_table(sandboxes))
     return 0
 
@@ -109,11 +112,24 @@ def _figures(found: Device) -> list[tuple[str, str]]:
         ("memory", info.memory_bytes and text.size(info.memory_bytes)),
         ("memory bus", info.memory_bus_bits and f"{text.count(info.memory_bus_bits)} bits"),
         ("L2 cache" if found.kind == "cuda" else "last cache", info.l2_bytes and text.size(info.l2_bytes)),
-        ("threads", info.max_threads_per_sm and f"{text.count(info.max_threads_per_sm)} an SM"),
+        ("threads", info.max_threads_per_sm and _residents(found)),
         ("SM clock", info.sm_clock_max_mhz and f"at most {info.sm_clock_max_mhz} MHz"),
         ("memory clock", info.memory_clock_max_mhz and f"at most {info.memory_clock_max_mhz} MHz"),
     ]
     return [(label, str(value)) for label, value in wanted if value]
+
+
+def _residents(found: Device) -> str:
+    """What an SM holds at once: what occupancy is a share of."""
+    from harness.clock.architectures import blocks_per_sm
+
+    info = found.info
+    threads = info.max_threads_per_sm or 0
+    words = f"{text.count(threads)} an SM at once"
+    if info.warp_size:
+        words += f", {threads // info.warp_size} warps of {info.warp_size}"
+    blocks = blocks_per_sm(info.compute_capability)
+    return words if blocks is None else f"{words}, in {blocks} blocks at most"
 
 
 def _limits(found: Device) -> list[tuple[str, str]]:
@@ -132,12 +148,19 @@ def _limits(found: Device) -> list[tuple[str, str]]:
             )
         if info.shared_memory_per_sm_bytes is not None:
             shared += f"; {text.size(info.shared_memory_per_sm_bytes)} an SM"
+            taken = info.shared_memory_per_sm_bytes - (most or info.shared_memory_per_sm_bytes)
+            # Whatever the largest block leaves is what the system keeps for each block.
+            shared += f", of which each block takes {text.size(taken)} besides its own" if taken > 0 else ""
         rows.append(("shared", shared))
-    registers = info.registers_per_sm or 65536
+    registers, threads = info.registers_per_sm or 65536, info.max_threads_per_block or 1024
     return [
         *rows,
         ("registers", f"{text.count(registers)} an SM; 255 a thread, what needs more is spilled to memory"),
-        ("block", f"1,024 threads; with so many, {registers // 1024} registers a thread, or the launch fails"),
+        (
+            "block",
+            f"{text.count(threads)} threads; with so many, {registers // threads} registers a thread, or the launch "
+            "fails",
+        ),
         ("grid", "2,147,483,647 blocks in x, 65,535 in y and in z; none of them zero"),
     ]
 
@@ -173,11 +196,35 @@ def _peak(peaks: Peaks, name: str, figure: float | None, unit: str, what: str) -
     return f"{text.rate(figure, unit)}, {origin}{'; ' + beside if beside else ''}"
 
 
+def _driver(version: str, cuda: str | None) -> str:
+    return version if cuda is None else f"{version}, runs programs of CUDA {cuda} and older"
+
+
+def _compilers() -> dict[str, str | None]:
+    """What extensions are compiled with, and why not, where something is missing."""
+    from harness.build.toolchain import MissingCompiler, discover
+
+    try:
+        found = discover()
+    except MissingCompiler as error:
+        return {"c++": None, "nvcc": None, "missing": str(error)}
+    missing = None if found.no_cuda is None else str(found.no_cuda)
+    return {"c++": found.cxx_version, "nvcc": found.nvcc_version, "missing": missing}
+
+
+def _compiler_table(compilers: dict[str, str | None]) -> Table:
+    table = _plain_table("compilers")
+    for name, version in compilers.items():
+        if version is not None:
+            table.add_row(name, text.one_line(version, 400))
+    return table
+
+
 def _surroundings(found: Device) -> list[tuple[str, str]]:
     info = found.info
     wanted = [
         ("uuid", info.uuid),
-        ("driver", info.driver),
+        ("driver", info.driver and _driver(info.driver, info.driver_cuda)),
         ("software", f"torch {info.torch}, CUDA {info.cuda or '-'}, Python {info.python}"),
         ("system", info.platform),
     ]

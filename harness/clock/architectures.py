@@ -1,4 +1,4 @@
-"""What one SM can do in one clock, by compute capability: upper bounds that no program passes.
+"""What one SM can do in one clock and hold at once, by compute capability: upper bounds that no program passes.
 
 A floor must never be too high, and a library's best product is no upper bound: an honest kernel may be faster. What
 the units can do is one. Multiplied by the number of SMs and the highest clock it gives the device's peak.
@@ -14,6 +14,8 @@ Sources:
   9.0  H100 white paper: 989 TFLOP/s fp16, half of it tf32, 67 fp64, with 132 SMs at 1.83 GHz
   10.0 HGX B200 data sheet: 2250 TFLOP/s fp16, half of it tf32, 37 fp64, with 148 SMs at 1.86 GHz
   12.0 RTX PRO 6000 Blackwell data sheet: 504 TFLOP/s fp16, half of it tf32, with 188 SMs at 2.62 GHz
+
+- resident blocks: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"
 
 GeForce models of 8.6, 8.9 and 12.0 do half of these when they accumulate in fp32; the full figures hold for them too,
 as bounds. fp64 is the larger of what tensor cores and the usual units do.
@@ -50,3 +52,14 @@ _PER_CLOCK = {
 def per_clock(compute_capability: str | None) -> PerClock | None:
     """The row of a compute capability such as `9.0`; None for one that is not listed."""
     return _PER_CLOCK.get(compute_capability or "")
+
+
+_BLOCKS_PER_SM = {
+    **{"7.0": 32, "7.5": 16, "8.0": 32, "8.6": 16, "8.7": 16, "8.9": 24},
+    **{"9.0": 32, "10.0": 32, "10.3": 32, "12.0": 24},
+}
+
+
+def blocks_per_sm(compute_capability: str | None) -> int | None:
+    """How many blocks an SM holds at once, however small they are; None for one that is not listed."""
+    return _BLOCKS_PER_SM.get(compute_capability or "")

@@ -71,8 +71,25 @@ def test_the_limits_that_catch_people_are_shown(harness, gpu):
         "65,536 an SM; 255 a thread",
         "1,024 threads; with so many, 64 registers a thread",
         "65,535 in y and in z",
+        "228 KiB an SM, of which each block takes 1 KiB besides its own",
+        "2,048 an SM at once, 64 warps of 32, in 32 blocks at most",
+        "580.159, runs programs of CUDA 13.0 and older",
     ):
         assert expected in words(out)
+
+
+def test_the_compilers_are_named_or_why_there_are_none(harness, gpu, monkeypatch):
+    from harness.build import toolchain
+
+    _, out, _ = harness("device", "--json")
+    assert json.loads(out)["compilers"].keys() == {"c++", "nvcc", "missing"}
+
+    def nothing() -> None:
+        raise toolchain.MissingCompiler("g++", "There is no C++ compiler; install g++.")
+
+    monkeypatch.setattr(toolchain, "discover", nothing)
+    _, out, _ = harness("device")
+    assert "There is no C++ compiler; install g++." in words(out)
 
 
 def test_nothing_is_measured_unless_asked_for(harness, gpu):
