@@ -296,6 +296,7 @@ def _scale(flat: torch.Tensor) -> float:
     With such a value in the mean any answer would do elsewhere. It is taken out as long as the largest magnitude is
     _FILL times the root mean square of the smaller ones.
     """
+    flat = flat.float() if flat.itemsize == 1 else flat  # what can't be compared on every device
     finite = torch.isfinite(flat) if not math.isfinite(_largest(flat)) else None
     if finite is not None:
         flat = flat[finite]

@@ -63,11 +63,18 @@ class WideOracle:
         return found
 
     def coarse(
-        self, emulated: Emulated, where: Where | None, inputs: list[Any], call_seed: int, expected: Expected
+        self,
+        emulated: Emulated,
+        where: Where | None,
+        inputs: list[Any],
+        call_seed: int,
+        expected: Expected,
+        *,
+        given_too: bool = True,
     ) -> list[torch.Tensor]:
-        """The same with an arithmetic's rounding of what products take, of all results (and of the inputs and
-        parameters), or with None of inputs and parameters alone."""
-        if where == "products":
+        """The same with an arithmetic's rounding of what products take, of all results (and, unless `given_too` is
+        False, of the inputs and parameters), or with None of inputs and parameters alone."""
+        if where is not None and (where == "products" or not given_too):
             return self._run(self._twin, inputs, call_seed, expected, WideMode(emulated.rounding, where))
 
         def rounded(value: torch.Tensor) -> torch.Tensor:

@@ -116,12 +116,12 @@ class Room(_Model):
     path: str
     """The leaf."""
     factor: float | None
-    """How many times the errors of the reference and of another honest computation, added, fit into the tolerance, at
-    the tightest element; None where there were no errors at all."""
+    """How many times the errors of the reference and of another honest computation, added, fit into the tolerance less
+    a step of the leaf's dtype, at the tightest element; None where there were no errors at all."""
     reference_error: float
-    """The reference's largest error against a float64 run, over the tolerance at that element."""
+    """The reference's largest error against a float64 run, beyond the last rounding, over what is left there."""
     other_error: float
-    """The same for runs whose every number is moved by up to half a step of `precision`."""
+    """The same for runs whose numbers are moved by up to half a step of `precision`."""
     precision: str
     """The arithmetic that a submission may use for this leaf."""
 

@@ -1,21 +1,24 @@
 """How much room the tolerance leaves an honest computation, which adds in another order than the reference.
 
-With `r` the reference's own result, `w` a float64 run of it, and `y` runs in which every input, parameter and result of
-an operator is moved at random by up to half a step of the arithmetic that the problem allows (as rounding in another
-order moves them),
+With `r` the reference's own result, `w` a float64 run of it, `h` half a step of the leaf's dtype at `w`, and `y`
+float64 runs in which numbers are moved at random by up to half a step of the arithmetic that the problem asks for, as
+rounding in another order moves them,
 
-    used = max over elements of (|r - w| + |y - w|) / (atol * scale + rtol * |r|),    factor = 1 / used
+    factor = min over elements of (atol * scale + rtol * |r| - 2 h) / (max(0, |r - w| - h) + |y - w|)
 
-The grader holds a submission against r, not w; so both errors count, and their sum is what an unlucky element shows.
+A submission is held against r, not w, so both errors count. The last rounding, to the leaf's dtype, is the same in any
+order; two right results may differ by a step there, which is set aside. Moved is every result of an operator, and in
+fp32 and fp64 every input and parameter as well: that stands for sums within an operator. In narrower arithmetics those
+are made in fp32, and inputs are taken as they are.
 """
 
 from __future__ import annotations
 
 import torch
 
-from harness.audit.formats import MANTISSA, Emulated, emulated, noise, precision_of
+from harness.audit.formats import MANTISSA, Emulated, half_step, noise, precision_of
 from harness.audit.oracle64 import WideOracle
-from harness.audit.wide import NotWide
+from harness.audit.wide import NotWide, Where
 from harness.compare import Expected, Leaf
 from harness.verification.findings import Room
 from harness.verification.subject import Found, Subject, allowed
@@ -59,37 +62,46 @@ def _precision(leaf: Leaf, subject: Subject) -> str | None:
     """The arithmetic that a submission may use for a leaf; None for exact ones."""
     own = precision_of(leaf.spec.dtype)
     asked = subject.problem.spec.precision
-    if own is None or asked == "any":
-        return own
-    return min(own, asked, key=lambda name: MANTISSA[name])
+    if own is None:
+        return None
+    if asked in ("any", "fp8"):  # only the tolerance counts; sums are made in fp32 at least
+        return "fp64" if own == "fp64" else "fp32"
+    return asked
 
 
 def _others(subject: Subject, oracle: WideOracle, precision: str, expected: Expected) -> list[list[torch.Tensor]]:
     """Flat leaves of the further runs. Raises NotWide."""
-    runs: list[Emulated] = [
-        noise(precision, subject.seeds.of("verify room", number) % (1 << 62)) for number in range(_RUNS)
+    # Tf32 is what products take; results of it stay fp32. Where there are none it is a format like the others.
+    where: Where = "products" if precision == "tf32" and oracle.products else "results"
+    runs: list[Emulated] = [noise(precision, subject.seeds.of("verify room", number)) for number in range(_RUNS)]
+    return [
+        oracle.coarse(
+            run,
+            where,
+            subject.inputs(0),
+            subject.call_seed(0),
+            expected,
+            given_too=MANTISSA[precision] >= MANTISSA["fp32"],
+        )
+        for run in runs
     ]
-    made = []
-    for run in runs:
-        # Tf32 is what products take; results of it stay fp32.
-        where = "products" if precision == "tf32" and oracle.products else "results"
-        made.append(oracle.coarse(run, where, subject.inputs(0), subject.call_seed(0), expected))  # type: ignore[arg-type]
-        if where == "products":
-            made.append(oracle.coarse(emulated(precision), where, subject.inputs(0), subject.call_seed(0), expected))  # type: ignore[arg-type]
-    return made
 
 
 def _judge(leaf: Leaf, wide: torch.Tensor, others: list[torch.Tensor], precision: str, found: Found) -> None:
     tolerance, reference = allowed(leaf), leaf.flat.to(torch.float64)
     usable = torch.isfinite(wide) & torch.isfinite(reference)
-    own = torch.where(usable, (reference - wide).abs(), 0.0)
+    half = half_step(torch.where(usable, wide, 0.0), leaf.spec.dtype)
+    own = torch.where(usable, ((reference - wide).abs() - half).clamp_min(0.0), 0.0)
     other = torch.zeros_like(own)
     for run in others:
         apart = (run.to(torch.float64) - wide).abs()
         other = torch.maximum(other, torch.where(usable & torch.isfinite(apart), apart, 0.0))
+    left = tolerance - 2.0 * half
 
     def share(error: torch.Tensor) -> float:
-        return float(torch.where(error > 0, error / tolerance, 0.0).max())
+        """The largest error over what is left for it; infinite where nothing is."""
+        beyond = torch.where(left > 0, error / left, torch.inf)
+        return float(torch.where(error > 0, beyond, 0.0).max())
 
     used = share(own + other)
     factor = None if used == 0 else 1.0 / used
@@ -104,8 +116,9 @@ def _judge(leaf: Leaf, wide: torch.Tensor, others: list[torch.Tensor], precision
         found.add(
             "error",
             "room.none",
-            f"An honest computation in {precision} may be outside the tolerance of {leaf.path}: rounding takes "
-            f"{used:.2g} times what is allowed. Raise the tolerance, or choose inputs that lose fewer digits.",
+            f"An honest computation in {precision} may be outside the tolerance of {leaf.path}: its rounding errors "
+            f"take {used:.2g} times what is allowed. Raise the tolerance, ask for another precision, or choose inputs "
+            "that lose fewer digits.",
             **evidence,
         )
     else:

@@ -67,14 +67,17 @@ def at_half(leaf: Leaf, name: str, asked: str) -> torch.Tensor | None:
     return leaf.flat.to(HALVES[name]).to(leaf.flat.dtype)
 
 
-def _mean(leaf: Leaf) -> torch.Tensor:
+def _mean(leaf: Leaf) -> torch.Tensor | None:
+    """None for a single element, whose mean it is."""
+    if leaf.flat.numel() <= leaf.parts:
+        return None
     wide = leaf.flat.to(torch.float64)
     known = wide[torch.isfinite(wide)]
     mean = known.mean() if known.numel() else wide.new_zeros(())
     if leaf.flat.dtype is torch.bool:
         return torch.full_like(leaf.flat, bool(mean >= 0.5))
     rounded = mean if leaf.flat.is_floating_point() else mean.round()
-    return rounded.to(leaf.flat.dtype).expand(leaf.flat.shape)
+    return rounded.to(leaf.flat.dtype).repeat(leaf.flat.numel())
 
 
 def _previous(at: int, leaf: Leaf, previous: Expected) -> torch.Tensor | None:

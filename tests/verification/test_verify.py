@@ -114,7 +114,8 @@ def test_a_parameter_of_ones_can_be_forgotten(verified):
          "repeat.inputs"),
         ({"weight": "torch.tensor(list(__import__('os').urandom(features))) / 64"}, "repeat.parameters"),
         ({"returned": "x * self.weight + y + __import__('random').SystemRandom().random()"}, "repeat.output"),
-        ({"returned": "x * self.weight + y * (1 + 1e-6 * __import__('random').SystemRandom().random())"},
+        # A counter beside the buffers: each call gives a little more.
+        ({"returned": "x * self.weight + y * (1 + 1e-6 * next(self.__dict__.setdefault('n', iter(range(99)))))"},
          "repeat.rounding"),
     ],
 )  # fmt: skip
@@ -139,7 +140,8 @@ def test_a_tolerance_and_a_policy_that_let_it_pass(verified):
 def test_half_precision_that_is_asked_for_is_no_trivial_answer(verified):
     found = verified(toml='precision = "bf16"\n' + broken.TOML + "[tolerance]\natol = 0.1\nrtol = 0.1\n")
     assert "half" not in {answer.name for answer in found.answers}
-    assert codes(found) == {"room.tight"} or codes(found) == set()
+    assert codes(found) == set()
+    assert found.room[0].precision == "bf16"
 
 
 def test_whole_numbers_are_exact_in_half_precision_and_that_is_noted(verified):
@@ -159,6 +161,27 @@ def test_a_tie_that_rounding_decides(verified):
         "((x + 1e4 - 1e4) * self.weight + y * 0).sum(dim=1, keepdim=True) > (x * self.weight).sum(1, True)"
     )
     assert "room.integers" in codes(found)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("precision", ["any", "fp32"])
+def test_the_last_rounding_of_a_narrow_output_is_set_aside(verified, dtype, precision):
+    found = verified(f"(x * self.weight + y).to(torch.{dtype})", f'precision = "{precision}"\n{NO_FLOOR}')
+    assert codes(found) == set()
+    assert [room.precision for room in found.room] == ["fp32"]
+
+
+def test_an_output_in_eight_bits_has_all_but_its_room_looked_at(verified):
+    found = verified("(x * self.weight + y).to(torch.float8_e4m3fn)", 'precision = "any"\n' + NO_FLOOR)
+    assert codes(found) == set()
+    assert len(found.answers) > 6
+    assert "The room of the tolerance" in found.left_out[0]
+
+
+def test_a_precision_that_the_tolerance_does_not_allow(verified):
+    found = verified("(x * self.weight + y).double()", NO_FLOOR)
+    assert codes(found) == {"room.none"}
+    assert "fp32" in message(found, "room.none")
 
 
 @pytest.mark.parametrize(("tolerance", "code"), [("1e-8", "room.none"), ("1e-6", "room.tight")])
@@ -232,6 +255,20 @@ def test_further_sizes_are_run_too(verified):
     found = verified(toml=broken.TOML + odd)
     assert found.also == ["odd"]
     assert [cost.workload for cost in found.costs] == ["default", "odd"]
+
+
+SAMPLES = Path(__file__).resolve().parents[1] / "kernelbench"
+
+
+@pytest.mark.parametrize("sample", ["batch_norm_train", "bool_mask", "int64_output", "tuple_output"])
+def test_kernelbench_problems_have_no_error_but_a_bias_that_is_taken_off_again(sample):
+    found = verify(SAMPLES / f"{sample}.py", device="cpu", examples=False, seed=1 << 70)
+    errors = {finding.evidence["name"]: finding.code for finding in found.of("error")}
+    assert errors == ({"conv.bias": "moves.parameter"} if sample == "batch_norm_train" else {})
+
+
+def test_plain_numbers_alone_are_an_output_of_which_little_can_be_said(verified):
+    assert "reference.nothing" in codes(verified("float((x * self.weight + y).sum())"), "warning")
 
 
 def test_the_samples_pass_without_an_error():
