@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from harness.cli import cache, devices, grading, listing, new, sandboxes, selftest, verify
+from harness.cli import cache, devices, grading, listing, new, remote, sandboxes, selftest, server, verify
 from harness.cli.signals import Stopped, exit_code_of, raising_stopped, say
 from harness.version import VERSION
 
@@ -52,6 +52,12 @@ app.command()(listing.schema)
 app.command()(selftest.selftest)
 app.add_typer(new.app, name="new")
 app.add_typer(cache.app, name="cache")
+app.command()(server.serve)
+app.command()(server.agent)
+app.add_typer(server.keys, name="keys")
+app.command()(remote.submit)
+app.command()(remote.status)
+app.command()(remote.leaderboard)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

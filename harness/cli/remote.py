@@ -1,0 +1,146 @@
+"""`harness submit`, `status` and `leaderboard`: thin clients of a server."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from harness.cli.errors import guarded
+from harness.cli.streams import WrongUse
+from harness.cli.text import one_line
+
+if TYPE_CHECKING:
+    from harness.client import Client
+
+Server = Annotated[str, typer.Option(metavar="URL", envvar="HARNESS_SERVER", help="The server.")]
+Key = Annotated[
+    str | None,
+    typer.Option(envvar="HARNESS_KEY", help="Your key; better in HARNESS_KEY than here.", show_default=False),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON document.")]
+_HERE = "http://127.0.0.1:8000"
+
+
+def _client(server: str, key: str | None) -> Client:
+    try:
+        from harness.client import Client
+    except ImportError as error:
+        raise WrongUse(f"{error.name} is missing: pip install 'kernel-harness[server]' brings it.") from None
+    return Client(server, key)
+
+
+@guarded
+def submit(
+    problem: Annotated[str, typer.Argument(metavar="PROBLEM", help="The problem's id on the server.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A Python file with a class ModelNew.")],
+    server: Server = _HERE,
+    key: Key = None,
+    device: Annotated[str | None, typer.Option(metavar="cpu|cuda", help="Default: a GPU where there is one.")] = None,
+    workload: Annotated[str | None, typer.Option(metavar="NAME")] = None,
+    mode: Annotated[str, typer.Option(metavar="run|check")] = "run",
+    label: Annotated[str | None, typer.Option(help="A name for lists; default: the file's.")] = None,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Wait for the verdict; the exit code is harness run's.")
+    ] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Hand a file in to a server."""
+    try:
+        source = file.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise WrongUse(f"{file} can't be read: {error}") from None
+    with _client(server, key) as client, _wrong_use():
+        found = client.submit(
+            problem, source, device=device, workload=workload, mode=mode, label=file.name if label is None else label
+        )
+        if not watch:
+            print(json.dumps(found, indent=2) if as_json else found["id"])
+            return 0
+        for event in client.watch(found["id"]):
+            if event.kind in ("done", "cancelled"):
+                found = event.data
+            elif event.kind != "progress":
+                print(one_line(_told(event.kind, event.data)), file=sys.stderr)
+    return _show(found, as_json=as_json)
+
+
+@guarded
+def status(
+    submission: Annotated[str, typer.Argument(metavar="ID", help="As harness submit printed it.")],
+    server: Server = _HERE,
+    key: Key = None,
+    as_json: AsJson = False,
+) -> int:
+    """Show how far a submission is, or how it came out; the exit code is harness run's once it is done."""
+    with _client(server, key) as client, _wrong_use():
+        found = client.submission(submission)
+    return _show(found, as_json=as_json)
+
+
+@guarded
+def leaderboard(
+    problem: Annotated[str, typer.Argument(metavar="PROBLEM", help="The problem's id on the server.")],
+    server: Server = _HERE,
+    key: Key = None,
+    device: Annotated[str | None, typer.Option(metavar="NAME", help="Default: the one with the most entries.")] = None,
+    workload: Annotated[str | None, typer.Option(metavar="NAME")] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Show who is fastest."""
+    with _client(server, key) as client, _wrong_use():
+        board = client.leaderboard(problem, device, workload)
+    if as_json:
+        print(json.dumps(board, indent=2))
+        return 0
+    print(one_line(f"{board['problem']} ({board['workload'] or 'no workload'}) on {board['device'] or 'no device'}"))
+    for entry in board["entries"]:
+        low, high = entry["ci95_us"]
+        tied = "=" if entry["tied"] else " "
+        print(
+            one_line(
+                f"{entry['rank']:>3}{tied} {entry['time_us']:>12.4g} us  ({low:.4g} to {high:.4g})  "
+                f"{entry['speedup']:>8.3g}x  {entry['user']}"
+            )
+        )
+    return 0
+
+
+def _told(kind: str, data: dict[str, Any]) -> str:
+    if kind == "claimed":
+        return f"taken, on {data.get('device')}"
+    if kind == "stage_ended":
+        return f"{data.get('stage')} {data.get('seconds', 0):.2f} s"
+    return f"{kind.replace('_', ' ')} {data.get('stage', '')}".strip()
+
+
+def _show(found: dict[str, Any], *, as_json: bool) -> int:
+    report = found.get("report")
+    if as_json:
+        print(json.dumps(found, indent=2))
+    elif report is None:
+        place = f", place {found['queue_place']} in the queue" if found.get("queue_place") else ""
+        print(f"{found['state']}{place}")
+    else:
+        print(one_line(f"{found['verdict'].upper()}  {report['reason']['message']}", 1000))
+    if report is None:
+        return 1 if found["state"] == "cancelled" else 0
+    if found["verdict"] == "judge_error":
+        return 3
+    return 0 if found["verdict"] == "accepted" else 1
+
+
+class _wrong_use:
+    """What the client says no to is wrong use, with its sentence."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        from harness.client import ClientError
+
+        if isinstance(error, ClientError):
+            raise WrongUse(str(error)) from None

@@ -1,0 +1,83 @@
+"""The process of one grading: one line of JSON in, lines of JSON out, the last of them the report or why there is none.
+
+It is started before there is work, so that torch is imported by the time some comes. When its stdin closes, the agent
+has gone, and it goes too; the grader's `finally`s run and end what was started.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import tempfile
+import threading
+import traceback
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, TextIO
+
+from harness.cli.signals import Stopped, raising_stopped
+from harness.cli.streams import claimed_stdout
+from harness.events import Event, StageEnded, StageStarted
+
+
+def main() -> int:
+    """One grading."""
+    with raising_stopped(), claimed_stdout() as out:
+        try:
+            import harness.grader  # noqa: F401 - brings torch, which takes seconds
+
+            _say(out, {"ready": True})
+            line = sys.stdin.readline()
+            if not line:
+                return 0
+            threading.Thread(target=_go_with_the_agent, daemon=True).start()
+            _say(out, {"report": _grade(json.loads(line), out)})
+        except Stopped:
+            return 1
+        except Exception as error:  # noqa: BLE001 - whatever it is, the agent has to be told
+            traceback.print_exc()
+            _say(out, {"error": f"{type(error).__name__}: {error}"[:1500]})
+            return 1
+    return 0
+
+
+def _grade(work: dict[str, Any], out: TextIO) -> str:
+    from harness.grader import grade
+
+    def on_event(event: Event) -> None:
+        kind = {StageStarted: "stage_started", StageEnded: "stage_ended"}.get(type(event), "progress")
+        _say(out, {"event": {"kind": kind, **asdict(event)}})
+
+    with tempfile.TemporaryDirectory(prefix="harness-agent-") as folder:
+        path = Path(folder) / "submission.py"
+        path.write_bytes(work["source"].encode())
+        report = grade(
+            work["problem"],
+            path,
+            device=work["device"],
+            workload=work["workload"],
+            mode=work["mode"],
+            sandbox=work["sandbox"],
+            on_event=on_event,
+        )
+    # Where it lay for a moment is of no use to anybody.
+    info = report.submission.model_copy(update={"path": None})
+    return report.model_copy(update={"submission": info}).model_dump_json()
+
+
+def _say(out: TextIO, message: dict[str, Any]) -> None:
+    print(json.dumps(message), file=out, flush=True)
+
+
+def _go_with_the_agent() -> None:
+    sys.stdin.read()
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+if __name__ == "__main__":
+    code = main()
+    # The thread that waits on stdin would have to be waited for at exit.
+    sys.stdout.flush()
+    os._exit(code)

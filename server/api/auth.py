@@ -1,0 +1,99 @@
+"""Who may do what: a key in the header `Authorization: Bearer KEY`; for reading also in the cookie of the pages.
+
+The cookie is not taken for anything that changes something, so no other site can have a browser do that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from fastapi import Depends, Request
+from sqlalchemy import select
+
+from server.api.problems_json import ApiError
+from server.keys import Caller, find
+from server.services import Services
+from server.store import Submission
+
+COOKIE = "harness_key"
+_CHALLENGE = {"WWW-Authenticate": "Bearer"}
+
+
+def services(request: Request) -> Services:
+    """The server's own."""
+    found: Services = request.app.state.services
+    return found
+
+
+Serving = Annotated[Services, Depends(services)]
+
+
+def caller_of(serving: Services, text: str) -> Caller:
+    """Whose key that is, one request of it used up. Raises ApiError."""
+    with serving.database.read() as session:
+        caller = find(session, text)
+    if caller is None:
+        raise ApiError(401, "unknown-key", "This key is not known here, or was revoked.", _CHALLENGE)
+    # Agents report as often as they have to; a limit would lose attempts.
+    if caller.role != "agent":
+        limit = caller.requests_per_minute or serving.settings.requests_per_minute
+        if wait_s := serving.rates.wait_s(caller.key_id, limit, serving.clock()):
+            raise ApiError(
+                429,
+                "too-many-requests",
+                f"This key may send {limit} requests a minute; go on in {wait_s:.1f} s.",
+                {"Retry-After": str(int(wait_s) + 1)},
+            )
+    return caller
+
+
+def optional_caller(request: Request, serving: Serving) -> Caller | None:
+    """Whose key came with the request; None when none came."""
+    header = request.headers.get("authorization")
+    if header is not None:
+        scheme, _, text = header.partition(" ")
+        if scheme.lower() != "bearer":
+            raise ApiError(401, "no-key", "Send the key as Authorization: Bearer KEY.", _CHALLENGE)
+        return caller_of(serving, text.strip())
+    cookie = request.cookies.get(COOKIE)
+    if cookie is not None and request.method in ("GET", "HEAD"):
+        return caller_of(serving, cookie)
+    return None
+
+
+def allowed(*roles: str) -> Callable[[Caller | None], Caller]:
+    """A dependency: the caller, who has one of these roles."""
+
+    def check(caller: Annotated[Caller | None, Depends(optional_caller)]) -> Caller:
+        if caller is None:
+            raise ApiError(401, "no-key", "Send a key as Authorization: Bearer KEY.", _CHALLENGE)
+        if caller.role not in roles:
+            raise ApiError(403, "wrong-role", f"A key with the role {caller.role} may not do this.")
+        return caller
+
+    return check
+
+
+Solver = Annotated[Caller, Depends(allowed("solver", "admin"))]
+AgentKey = Annotated[Caller, Depends(allowed("agent", "admin"))]
+Reader = Annotated[Caller | None, Depends(optional_caller)]
+
+
+def own_submission(serving: Services, caller: Caller, submission_id: str) -> Submission:
+    """The submission, if it is the caller's or the caller is an admin: of others not even that it exists is told."""
+    with serving.database.read() as session:
+        found = session.scalar(select(Submission).where(Submission.id == submission_id[:64]))
+    if found is None or not (caller.admin or found.user_id == caller.user_id):
+        raise ApiError(404, "no-such-submission", "There is no such submission, or it is not yours.")
+    return found
+
+
+def as_known(serving: Services, request: Request) -> dict[str, Any]:
+    """For pages: whose cookie came, without an error when it is no key."""
+    try:
+        return {"caller": optional_caller(request, serving)}
+    except ApiError as error:
+        if error.status == 429:
+            raise
+        return {"caller": None}

@@ -1,0 +1,259 @@
+"""`/v1/problems`, `/v1/devices`, `/v1/leaderboard`: what there is to grade, on what, and who is fastest."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query
+from pydantic import BaseModel, ConfigDict
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from harness.problem import Problem
+from server.api.auth import Reader, Serving
+from server.api.models import when
+from server.api.problems_json import ApiError, responses
+from server.keys import Caller
+from server.results import Entry, boards, leaderboard
+from server.services import Services
+from server.store import Agent, Attempt, Submission
+from server.store.models import AttemptState
+
+router = APIRouter(prefix="/v1")
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+
+
+class WorkloadView(_Model):
+    """One set of sizes."""
+
+    name: str
+    sizes: dict[str, Any]
+    device: str
+    timed: bool
+    note: str
+
+
+class ProblemSummary(_Model):
+    """A problem in a list."""
+
+    id: str
+    title: str
+    summary: str
+    version: str
+
+
+class ProblemView(ProblemSummary):
+    """A problem as a solver reads it."""
+
+    statement: str | None
+    """Markdown."""
+    reference: str
+    """The text of reference.py."""
+    precision: str
+    workloads: list[WorkloadView]
+    default_workload: dict[str, str]
+    """By kind of device."""
+    limits: dict[str, float | None]
+
+
+class DeviceView(_Model):
+    """An agent and its device."""
+
+    agent: str
+    device: str
+    """As its machine calls it."""
+    kind: str
+    name: str
+    version: str
+    """Of the grader there."""
+    sandbox: str
+    state: str
+    """idle, busy, away (not heard of), left (stopped as asked), refused (gets no work; `why`)."""
+    why: str | None
+    last_seen: datetime
+    submission: str | None
+    """What it is grading; told to admins only."""
+
+
+class LeaderboardEntry(_Model):
+    """Somebody's best."""
+
+    rank: int
+    """One more than the number of entries whose whole interval lies below this one's."""
+    tied: bool
+    user: str
+    time_us: float
+    ci95_us: tuple[float, float]
+    speedup: float
+    speedup_ci95: tuple[float, float]
+    fraction_of_floor: float | None
+    at: datetime
+    submission: str | None
+    """Told to its user and to admins only."""
+
+
+class LeaderboardView(_Model):
+    """The best of every user, of one version of the problem, one workload and one device."""
+
+    problem: str
+    problem_version: str
+    workload: str | None
+    device: str | None
+    """null: nobody has an entry yet."""
+    boards: dict[str, list[str]]
+    """The devices that have entries, each with its workloads."""
+    entries: list[LeaderboardEntry]
+
+
+def find_problem(serving: Services, name: str) -> Problem:
+    """Raises ApiError."""
+    problem = serving.catalogue.get(name)
+    if problem is None:
+        raise ApiError(404, "no-such-problem", "There is no such problem; GET /v1/problems lists them.")
+    return problem
+
+
+@router.get("/problems", tags=["problems"])
+def problems(serving: Serving) -> list[ProblemSummary]:
+    """The problems."""
+    return [_summary(problem) for problem in serving.catalogue.values()]
+
+
+def _summary(problem: Problem) -> ProblemSummary:
+    spec = problem.spec
+    return ProblemSummary(id=problem.id, title=spec.title or problem.id, summary=spec.summary, version=problem.version)
+
+
+@router.get("/problems/{problem}", tags=["problems"], responses=responses(404))
+def problem(problem: Annotated[str, Path(max_length=100)], serving: Serving) -> ProblemView:
+    """One problem: statement, workloads, limits."""
+    return problem_view(find_problem(serving, problem))
+
+
+def problem_view(found: Problem) -> ProblemView:
+    """What is shown of a problem."""
+    spec, defaults = found.spec, found.reference.default_sizes()
+    return ProblemView(
+        **_summary(found).model_dump(),
+        statement=found.statement,
+        reference=found.reference_source,
+        precision=spec.precision,
+        workloads=[
+            WorkloadView(
+                name=name,
+                sizes={**defaults, **load.args},
+                device=load.device,
+                timed=load.timed,
+                note=load.note,
+            )
+            for name, load in spec.workloads.items()
+        ],
+        default_workload=spec.default_workload.model_dump(),
+        limits=spec.limits.model_dump(),
+    )
+
+
+@router.get("/devices", tags=["devices"], responses=responses())
+def devices(serving: Serving, caller: Reader) -> list[DeviceView]:
+    """Every agent that was heard of, and how it is. Without a key too."""
+    with serving.database.read() as session:
+        return device_views(session, serving, admin=caller is not None and caller.admin)
+
+
+def device_views(session: Session, serving: Services, *, admin: bool) -> list[DeviceView]:
+    """Who grades here; the last heard first."""
+    busy: dict[int, str] = {}
+    active = (
+        select(Attempt.agent_id, Submission.id)
+        .join(Submission, Submission.number == Attempt.submission_number)
+        .where(Attempt.state == AttemptState.ACTIVE)
+    )
+    for agent_id, submission_id in session.execute(active):
+        busy[agent_id] = submission_id
+    now = serving.clock()
+    found = []
+    for agent in session.scalars(select(Agent).order_by(Agent.last_seen.desc()).limit(200)):
+        if agent.refused is not None:
+            state = "refused"
+        elif agent.left_at is not None:
+            state = "left"
+        elif now - agent.last_seen > serving.settings.away_s:
+            state = "away"
+        else:
+            state = "busy" if agent.id in busy else "idle"
+        found.append(
+            DeviceView(
+                agent=agent.name,
+                device=agent.device,
+                kind=agent.kind,
+                name=agent.device_name,
+                version=agent.version,
+                sandbox=agent.sandbox,
+                state=state,
+                why=agent.refused,
+                last_seen=when(agent.last_seen),
+                submission=busy.get(agent.id) if admin else None,
+            )
+        )
+    return found
+
+
+@router.get("/leaderboard/{problem}", tags=["leaderboard"], responses=responses(404))
+def board(
+    problem: Annotated[str, Path(max_length=100)],
+    serving: Serving,
+    caller: Reader,
+    device: Annotated[str | None, Query(max_length=200, description="A device's name, as /v1/devices has it.")] = None,
+    workload: Annotated[str | None, Query(max_length=64)] = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+) -> LeaderboardView:
+    """Who is fastest. Without a device or workload, the board that has the most entries."""
+    return board_view(serving, caller, problem, device, workload, limit)
+
+
+def board_view(
+    serving: Services, caller: Caller | None, name: str, device: str | None, workload: str | None, limit: int
+) -> LeaderboardView:
+    """A leaderboard for whoever may see it. Raises ApiError."""
+    if caller is None and not serving.settings.public_leaderboard:
+        raise ApiError(401, "no-key", "Leaderboards are shown only to those who have a key here.")
+    problem = find_problem(serving, name)
+    with serving.database.read() as session:
+        there = boards(session, problem.id, problem.version)
+        if device is None:
+            device = next((name for name, loads in there.items() if workload in (None, *loads)), None)
+        if workload is None:
+            workload = there[device][0] if device in there else None
+        entries: list[Entry] = []
+        # Only what is among the boards is asked for: a name from a request goes no further than this look-up.
+        if device is not None and workload is not None and workload in there.get(device, ()):
+            entries = leaderboard(session, problem.id, problem.version, workload, device, limit)
+    return LeaderboardView(
+        problem=problem.id,
+        problem_version=problem.version,
+        workload=workload,
+        device=device,
+        boards=there,
+        entries=[_entry(entry, caller) for entry in entries],
+    )
+
+
+def _entry(entry: Entry, caller: Caller | None) -> LeaderboardEntry:
+    result = entry.result
+    may_see = caller is not None and (caller.admin or caller.user_id == result.user_id)
+    return LeaderboardEntry(
+        rank=entry.rank,
+        tied=entry.tied,
+        user=entry.user,
+        time_us=result.median_us,
+        ci95_us=(result.low_us, result.high_us),
+        speedup=result.speedup,
+        speedup_ci95=(result.speedup_low, result.speedup_high),
+        fraction_of_floor=result.fraction_of_floor,
+        at=when(result.at),
+        submission=entry.submission_id if may_see else None,
+    )

@@ -1,0 +1,109 @@
+"""A new submission out of a request, JSON or a form with a file, and into the queue."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from fastapi import Request
+from pydantic import ValidationError
+from starlette.datastructures import UploadFile
+from starlette.exceptions import HTTPException
+
+from harness.submission import MAX_BYTES
+from server.api.models import NewSubmission
+from server.api.problems_json import ApiError, explain
+from server.keys import Caller
+from server.queue import KeyReused, Order, QueueFull, hand_in
+from server.services import QUEUE, Services
+from server.store import Submission
+
+_KEY = re.compile(r"[\x21-\x7e]{1,128}")
+
+
+async def read_request(request: Request) -> NewSubmission:
+    """What the request asks for. Raises ApiError."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    try:
+        if kind == "application/json":
+            return NewSubmission.model_validate_json(await request.body())
+        if kind in ("multipart/form-data", "application/x-www-form-urlencoded"):
+            return NewSubmission.model_validate(await _form(request))
+    except ValidationError as error:
+        raise ApiError(422, "invalid-request", explain(error.errors(include_input=False))) from None
+    raise ApiError(415, "media-type", "Send application/json, or multipart/form-data with the source as file.")
+
+
+async def _form(request: Request) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    try:
+        async with request.form(max_files=1, max_fields=10, max_part_size=MAX_BYTES * 2) as form:
+            for name, value in form.multi_items():
+                if isinstance(value, UploadFile):
+                    if value.size:
+                        fields["source"] = _text(await value.read(MAX_BYTES + 1))
+                        fields.setdefault("label", (value.filename or "")[:100])
+                elif value or name == "source":
+                    # A browser sends \r\n; an empty field of a form is one that was not filled in.
+                    fields.setdefault(name, value.replace("\r\n", "\n") if name == "source" else value)
+    except HTTPException as error:
+        raise ApiError(422, "invalid-form", f"The form can't be read: {error.detail}") from None
+    return fields
+
+
+def _text(data: bytes) -> str:
+    if len(data) > MAX_BYTES:
+        raise ApiError(413, "source-too-large", f"The source is larger than the limit of {MAX_BYTES} bytes.")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ApiError(422, "not-utf8", f"The file is not UTF-8 (position {error.start}); save it as UTF-8.") from None
+
+
+def order_of(serving: Services, caller: Caller, new: NewSubmission) -> Order:
+    """The request, with every name in it looked up. Raises ApiError."""
+    problem = serving.catalogue.get(new.problem)
+    if problem is None:
+        raise ApiError(422, "no-such-problem", "There is no such problem; GET /v1/problems lists them.")
+    if new.workload is not None and new.workload not in problem.spec.workloads:
+        raise ApiError(422, "no-such-workload", f"The problem's workloads are {', '.join(problem.spec.workloads)}.")
+    if new.priority > 0 and not caller.admin:
+        raise ApiError(403, "wrong-role", "Only admins may ask for a priority above 0.")
+    try:
+        source = new.source.removeprefix("\ufeff").encode()
+    except UnicodeEncodeError:
+        raise ApiError(422, "not-utf8", "The source holds half a surrogate pair, which is no text.") from None
+    if len(source) > MAX_BYTES:
+        raise ApiError(413, "source-too-large", f"The source is larger than the limit of {MAX_BYTES} bytes.")
+    return Order(
+        problem_id=problem.id,
+        problem_version=problem.version,
+        source=source,
+        mode=new.mode,
+        label=new.label,
+        device_kind=new.device,
+        workload=new.workload,
+        priority=new.priority,
+    )
+
+
+def accept(serving: Services, caller: Caller, order: Order, key: str | None) -> Submission:
+    """Queue it. Raises ApiError."""
+    if key is not None and not _KEY.fullmatch(key):
+        raise ApiError(422, "idempotency-key", "An Idempotency-Key has 1 to 128 printable characters without spaces.")
+    limit = None if caller.admin else caller.max_queued or serving.settings.max_queued
+    try:
+        submission = hand_in(serving.database, caller.user_id, order, serving.clock(), max_queued=limit, key=key)
+    except QueueFull:
+        raise ApiError(
+            429, "queue-full", f"{limit} submissions of yours are waiting or at work, which is the limit.", _LATER
+        ) from None
+    except KeyReused:
+        raise ApiError(
+            422, "idempotency-key-reused", "This Idempotency-Key came before with another request; use a new one."
+        ) from None
+    serving.hub.notify(QUEUE)
+    return submission
+
+
+_LATER = {"Retry-After": "30"}

@@ -1,0 +1,66 @@
+"""How large a request may be and how long it may take to arrive. Headers are limited by uvicorn (`serve.py`)."""
+
+from __future__ import annotations
+
+import asyncio
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from server.api.problems_json import answer
+from server.settings import Settings
+
+
+class BodyLimits:
+    """Takes a request's body before anybody else does, as long as it is not too large (413) or too slow (408)."""
+
+    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+        self.app, self.settings = app, settings
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        if scope["type"] != "http" or scope["method"] in ("GET", "HEAD"):
+            await self.app(scope, receive, send)
+            return
+        of_agent = scope["path"].startswith("/v1/agent/")
+        limit = self.settings.max_report_bytes if of_agent else self.settings.max_body_bytes
+        closing = {"connection": "close"}
+        try:
+            async with asyncio.timeout(self.settings.body_s):
+                body = await _read(scope, receive, limit)
+        except TimeoutError:
+            detail = f"The request's body did not arrive within {self.settings.body_s:g} s."
+            await answer(408, "body-too-slow", detail, closing)(scope, receive, send)
+            return
+        if body is None:
+            detail = f"The request's body is larger than the limit of {limit} bytes."
+            await answer(413, "body-too-large", detail, closing)(scope, receive, send)
+            return
+        told = False
+
+        async def replay() -> Message:
+            nonlocal told
+            if told:
+                return await receive()  # the client's going away
+            told = True
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        await self.app(scope, replay, send)
+
+
+async def _read(scope: Scope, receive: Receive, limit: int) -> bytes | None:
+    """The whole body; None when it is too large. Ends early when the client goes away."""
+    declared = dict(scope["headers"]).get(b"content-length", b"0")
+    if declared.isdigit() and int(declared) > limit:
+        return None
+    pieces: list[bytes] = []
+    taken = 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return b"".join(pieces)
+        pieces.append(message.get("body", b""))
+        taken += len(pieces[-1])
+        if taken > limit:
+            return None
+        if not message.get("more_body", False):
+            return b"".join(pieces)

@@ -1,0 +1,153 @@
+"""What requests and answers look like."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from sqlalchemy.orm import Session
+
+from server.queue import place
+from server.redact import for_solver
+from server.store import Submission
+
+Mode = Literal["run", "check"]
+DeviceKind = Literal["cpu", "cuda"]
+
+
+def _printable(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError("only characters that can be printed on one line")
+    return text
+
+
+Label = Annotated[str, Field(max_length=100), AfterValidator(_printable)]
+Name = Annotated[str, Field(min_length=1, max_length=100)]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+
+
+class NewSubmission(_Model):
+    """A source to grade."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "problem": "selective_scan",
+                    "source": "import torch.nn as nn\n\n\nclass ModelNew(nn.Module):\n    ...\n",
+                    "device": "cuda",
+                    "mode": "run",
+                    "label": "one lane for each state",
+                }
+            ]
+        }
+    )
+    problem: Name
+    """The problem's id."""
+    source: Annotated[str, Field(max_length=1 << 20)]
+    """The text of a Python file with a class ModelNew; 1 MiB as UTF-8 at most."""
+    device: DeviceKind | None = None
+    """What to grade on; without it a GPU where there is one, else the CPU."""
+    workload: Name | None = None
+    """One of the problem's workloads; without it the default of the device."""
+    mode: Mode = "run"
+    """run checks and times; check leaves timing out."""
+    label: Label = ""
+    """A short name for lists."""
+    priority: Annotated[int, Field(ge=-10, le=10)] = 0
+    """Higher ones go first. Above 0 only for admins."""
+
+
+class SubmissionLinks(_Model):
+    """Where to go on."""
+
+    self: str
+    events: str
+    source: str
+    log: str
+    page: str
+
+
+class SubmissionView(_Model):
+    """A submission, as far as it got."""
+
+    id: str
+    problem: str
+    problem_version: str
+    device: DeviceKind | None
+    workload: str | None
+    mode: Mode
+    label: str
+    user: str
+    source_sha256: str
+    priority: int
+    state: Literal["queued", "building", "running", "done", "cancelled"]
+    queue_place: int | None
+    """1: the next to be taken; null when it does not wait."""
+    attempts: int
+    """How often an agent took it. More than one: an agent went away with it."""
+    created_at: datetime
+    done_at: datetime | None
+    verdict: str | None
+    reason_code: str | None
+    regrade_of: str | None
+    links: SubmissionLinks
+    report: dict[str, Any] | None = None
+    """As docs/report.md describes it, when it is done; left out of lists. Solvers see no seed and no values."""
+
+
+class SubmissionPage(_Model):
+    """Some submissions, newest first."""
+
+    items: list[SubmissionView]
+    next_cursor: str | None
+    """For the next page; null on the last one."""
+
+
+def when(seconds: float) -> datetime:
+    """A time of the store."""
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def view(
+    session: Session, submission: Submission, user: str, *, admin: bool, with_report: bool = True
+) -> SubmissionView:
+    """What is told of a submission."""
+    base = f"/v1/submissions/{submission.id}"
+    report = None
+    if with_report and submission.report is not None:
+        report = json.loads(submission.report)
+        report = report if admin else for_solver(report)
+    return SubmissionView(
+        id=submission.id,
+        problem=submission.problem_id,
+        problem_version=submission.problem_version,
+        device=submission.device_kind,  # type: ignore[arg-type]  # checked when it came in
+        workload=submission.workload,
+        mode=submission.mode,  # type: ignore[arg-type]
+        label=submission.label,
+        user=user,
+        source_sha256=submission.source_sha256,
+        priority=submission.priority,
+        state=submission.state,  # type: ignore[arg-type]
+        queue_place=place(session, submission) if with_report else None,
+        attempts=submission.attempts,
+        created_at=when(submission.created_at),
+        done_at=None if submission.done_at is None else when(submission.done_at),
+        verdict=submission.verdict,
+        reason_code=submission.reason_code,
+        regrade_of=submission.regrade_of,
+        links=SubmissionLinks(
+            self=base,
+            events=f"{base}/events",
+            source=f"{base}/source",
+            log=f"{base}/log",
+            page=f"/submissions/{submission.id}",
+        ),
+        report=report,
+    )

@@ -1,0 +1,191 @@
+"""`/v1/submissions`: hand in, look, watch, cancel, grade again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Header, Query, Request, Response
+from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
+from sqlalchemy import select
+from starlette.concurrency import run_in_threadpool
+
+from server import jobs
+from server.api.auth import Serving, Solver, own_submission
+from server.api.intake import accept, order_of, read_request
+from server.api.models import NewSubmission, SubmissionPage, SubmissionView, view
+from server.api.problems_json import ApiError, responses
+from server.api.stream import stream
+from server.keys import Caller
+from server.queue import Order, listing
+from server.services import Services
+from server.store import Submission, User
+
+router = APIRouter(prefix="/v1/submissions", tags=["submissions"])
+
+_BODY = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/json": {"schema": NewSubmission.model_json_schema()},
+            "multipart/form-data": {
+                "schema": {
+                    "type": "object",
+                    "required": ["problem", "file"],
+                    "properties": {
+                        "problem": {"type": "string"},
+                        "file": {"type": "string", "format": "binary"},
+                        "device": {"enum": ["cpu", "cuda"]},
+                        "workload": {"type": "string"},
+                        "mode": {"enum": ["run", "check"]},
+                        "label": {"type": "string"},
+                    },
+                }
+            },
+        },
+    }
+}
+_PLAIN: dict[int | str, dict[str, Any]] = {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}
+_STREAM: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}}
+
+
+def _accepted(serving: Services, caller: Caller, submission: Submission) -> JSONResponse:
+    shown = _view(serving, caller, submission).model_dump(mode="json")
+    return JSONResponse(shown, 202, headers={"Location": shown["links"]["self"]})
+
+
+def _view(serving: Services, caller: Caller, submission: Submission) -> SubmissionView:
+    with serving.database.read() as session:
+        user = session.get_one(User, submission.user_id)
+        return view(session, submission, user.name, admin=caller.admin)
+
+
+@router.post(
+    "", status_code=202, response_model=SubmissionView, responses=responses(408, 413, 415), openapi_extra=_BODY
+)
+async def hand_in(
+    request: Request,
+    serving: Serving,
+    caller: Solver,
+    idempotency_key: Annotated[str | None, Header(description="The same key again gives the same submission.")] = None,
+) -> Response:
+    """Hand in a source. It is on disk when this answers."""
+    new = await read_request(request)
+
+    def work() -> JSONResponse:
+        submission = accept(serving, caller, order_of(serving, caller, new), idempotency_key)
+        return _accepted(serving, caller, submission)
+
+    return await run_in_threadpool(work)
+
+
+@router.get("", responses=responses())
+def list_(
+    serving: Serving,
+    caller: Solver,
+    problem: Annotated[str | None, Query(max_length=100)] = None,
+    state: Literal["queued", "building", "running", "done", "cancelled"] | None = None,
+    verdict: Annotated[str | None, Query(max_length=32)] = None,
+    cursor: Annotated[str | None, Query(pattern=r"^[0-9]{1,18}$")] = None,
+    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+) -> SubmissionPage:
+    """Your submissions, newest first; an admin sees everybody's."""
+    with serving.database.read() as session:
+        page, after = listing(
+            session,
+            user_id=None if caller.admin else caller.user_id,
+            problem=_storable(problem),
+            state=state,
+            verdict=_storable(verdict),
+            before=None if cursor is None else int(cursor),
+            limit=limit,
+        )
+        items = [view(session, one, user, admin=caller.admin, with_report=False) for one, user in page]
+    return SubmissionPage(items=items, next_cursor=None if after is None else str(after))
+
+
+def _storable(text: str | None) -> str | None:
+    """PostgreSQL refuses a NUL in a text, also in one that is only compared."""
+    return None if text is None else text.replace("\x00", "\ufffd")
+
+
+@router.get("/{submission_id}", responses=responses(404))
+def show(submission_id: str, serving: Serving, caller: Solver) -> SubmissionView:
+    """One submission: its state, its place in the queue, its report when it is done."""
+    return _view(serving, caller, own_submission(serving, caller, submission_id))
+
+
+@router.delete("/{submission_id}", responses=responses(404, 409))
+def cancel(submission_id: str, serving: Serving, caller: Solver) -> SubmissionView:
+    """Cancel a submission that is not done. Doing so again changes nothing."""
+    submission = own_submission(serving, caller, submission_id)
+    with serving.database.write() as session:
+        cancelled = jobs.cancel(session, submission.number, serving.clock())
+    if not cancelled:
+        raise ApiError(409, "already-done", "The submission is done and can't be cancelled any more.")
+    serving.hub.notify(submission.id)
+    return _view(serving, caller, own_submission(serving, caller, submission_id))
+
+
+@router.get("/{submission_id}/source", response_class=PlainTextResponse, responses={**responses(404), **_PLAIN})
+def source(submission_id: str, serving: Serving, caller: Solver) -> Response:
+    """The text as it was handed in."""
+    return PlainTextResponse(own_submission(serving, caller, submission_id).source)
+
+
+@router.get("/{submission_id}/log", response_class=PlainTextResponse, responses={**responses(404), **_PLAIN})
+def log(submission_id: str, serving: Serving, caller: Solver) -> Response:
+    """What the submission printed; empty before it is done."""
+    report = own_submission(serving, caller, submission_id).report
+    text: str = "" if report is None else json.loads(report)["log"]
+    return PlainTextResponse(text.encode("utf-8", "replace"))
+
+
+@router.get("/{submission_id}/events", response_class=StreamingResponse, responses={**responses(404), **_STREAM})
+def events(
+    submission_id: str,
+    serving: Serving,
+    caller: Solver,
+    last_event_id: Annotated[str | None, Header(description="Go on after this event.")] = None,
+) -> StreamingResponse:
+    """What happens, as server-sent events: queued, claimed, stage_started, progress, stage_ended, requeued, done,
+    cancelled. The stream ends with one of the last two; `done` carries the report."""
+    submission = own_submission(serving, caller, submission_id)
+    after = int(last_event_id) if last_event_id and last_event_id.isdecimal() and len(last_event_id) < 10 else 0
+
+    def ending() -> dict[str, Any]:
+        return _view(serving, caller, own_submission(serving, caller, submission_id)).model_dump(mode="json")
+
+    body: AsyncIterator[bytes] = stream(serving, submission, after, ending)
+    return StreamingResponse(
+        body, media_type="text/event-stream", headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    )
+
+
+@router.post("/{submission_id}/regrade", status_code=202, responses=responses(404, 409))
+def regrade(submission_id: str, serving: Serving, caller: Solver) -> SubmissionView:
+    """Grade it again, as a new submission of the same user with the problem as it is now.
+
+    When that is done, its answer takes the place of the earlier one on the leaderboard.
+    """
+    old = own_submission(serving, caller, submission_id)
+    if old.state != "done":
+        raise ApiError(409, "not-done", "Only a submission that is done can be graded again.")
+    problem = serving.catalogue.get(old.problem_id)
+    if problem is None or (old.workload is not None and old.workload not in problem.spec.workloads):
+        raise ApiError(409, "no-such-problem", "The problem, or this workload of it, is not here any more.")
+    order = Order(
+        problem_id=old.problem_id,
+        problem_version=problem.version,
+        source=old.source,
+        mode=old.mode,
+        label=old.label,
+        device_kind=old.device_kind,
+        workload=old.workload,
+        regrade_of=old.regrade_of or old.id,
+    )
+    with serving.database.read() as session:
+        owner = session.scalars(select(User).where(User.id == old.user_id)).one()
+    behalf = Caller(owner.id, owner.name, caller.key_id, caller.role, None, caller.max_queued)
+    return _view(serving, caller, accept(serving, behalf, order, None))

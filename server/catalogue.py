@@ -1,0 +1,44 @@
+"""The problems that a server or an agent has, read once, when it starts.
+
+A name that came with a request is looked up here and never becomes a path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from harness.problem import Problem, ProblemError
+
+
+class Catalogue(Mapping[str, Problem]):
+    """Problems by id."""
+
+    def __init__(self, problems: Mapping[str, Problem]) -> None:
+        self._problems = dict(problems)
+
+    @classmethod
+    def load(cls, folder: Path) -> Catalogue:
+        """Every problem folder in a folder. Raises ProblemError: a broken problem is better seen than left out."""
+        if not folder.is_dir():
+            raise ProblemError(f"There is no folder {folder}; name the one that holds the problem folders.")
+        found = [Problem.load(path) for path in sorted(folder.iterdir()) if (path / "problem.toml").is_file()]
+        if not found:
+            raise ProblemError(
+                f"No problem is in {folder}: none of its folders has a problem.toml; name another folder."
+            )
+        return cls({problem.id: problem for problem in found})
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """The version of each."""
+        return {name: problem.version for name, problem in self._problems.items()}
+
+    def __getitem__(self, name: str) -> Problem:
+        return self._problems[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._problems)
+
+    def __len__(self) -> int:
+        return len(self._problems)

@@ -1,0 +1,44 @@
+// A submission's page while it is graded: each event becomes a line; the page is loaded again when there is an answer.
+"use strict";
+
+const list = document.getElementById("stages");
+const state = document.getElementById("state");
+const source = new EventSource(list.dataset.events);
+let stage = null;
+
+function line(text) {
+  const item = document.createElement("li");
+  item.textContent = text;
+  list.append(item);
+  return item;
+}
+
+function on(kind, handle) {
+  source.addEventListener(kind, (event) => handle(JSON.parse(event.data)));
+}
+
+on("queued", () => line("queued"));
+on("claimed", (data) => {
+  state.textContent = "at work";
+  line(`taken, on ${data.device}`);
+});
+on("stage_started", (data) => {
+  stage = line(data.stage);
+});
+on("progress", (data) => {
+  if (stage) stage.textContent = `${data.stage}: ${data.message}`;
+});
+on("stage_ended", (data) => {
+  if (stage) stage.textContent = `${data.stage}: ${(data.seconds || 0).toFixed(2)} s`;
+  stage = null;
+});
+on("requeued", () => {
+  state.textContent = "queued again";
+  line("the agent went away: queued again");
+});
+for (const end of ["done", "cancelled"]) {
+  on(end, () => {
+    source.close();
+    location.reload();
+  });
+}

@@ -1,0 +1,205 @@
+"""`harness serve`: a store, the web server, and an agent for each device, started and stopped together.
+
+Stopping goes from the outside in: no new work is given out, agents finish and report what they have, then the server
+ends. A second signal ends the agents at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import sqlalchemy as sa
+import uvicorn
+
+from harness.cli.signals import say
+from server import keys
+from server.app import make_app
+from server.catalogue import Catalogue
+from server.services import Services
+from server.settings import Settings
+from server.store import Database
+
+_HEADER_BYTES = 32 << 10
+_OWN_LABEL, _AGENT_LABEL = "serve", "serve-agent"
+
+
+class ServeError(Exception):
+    """The server can't be started as asked. The message is one plain sentence."""
+
+
+@dataclass(frozen=True)
+class Started:
+    """What whoever started it needs to know."""
+
+    url: str
+    key: str | None
+    """None when it listens beyond this machine: keys are made by `harness keys create` there."""
+
+
+def open_database(data: Path, url: str | None) -> Database:
+    """The store, with its tables up to date."""
+    if url is None:
+        data.mkdir(parents=True, exist_ok=True, mode=0o700)
+        database = Database.file(data / "harness.db")
+    else:
+        try:
+            database = Database(url)
+        except (sa.exc.SQLAlchemyError, ValueError) as error:
+            raise ServeError(f"the database can't be used: {error}") from None
+    database.migrate()
+    return database
+
+
+def serve(
+    *,
+    data: Path,
+    database_url: str | None,
+    settings: Settings,
+    host: str,
+    port: int,
+    devices: list[str],
+    on_start: Callable[[Started], None],
+) -> int:
+    """Run until a signal comes. Raises ServeError, and ProblemError for a broken problem."""
+    catalogue = Catalogue.load(settings.problems)
+    database = open_database(data, database_url)
+    try:
+        local = _is_loopback(host)
+        with database.read() as session:
+            if not local and not keys.any_usable(session):
+                raise ServeError(
+                    f"listening on {host} lets others in, and there are no keys yet: make one first, with "
+                    "harness keys create NAME."
+                )
+        serving = Services(database, catalogue, settings)
+        own, for_agents = _own_keys(database, make_own=local)
+        with _socket(host, port) as listening:
+            shown = f"[{host}]" if ":" in host else host
+            url = f"http://{shown}:{listening.getsockname()[1]}"
+            reached = url if host not in ("0.0.0.0", "::") else f"http://127.0.0.1:{listening.getsockname()[1]}"
+            asyncio.run(_run(serving, listening, reached, for_agents, devices, lambda: on_start(Started(url, own))))
+        _forget_own_keys(database)
+        return 0
+    finally:
+        database.close()
+
+
+def _own_keys(database: Database, *, make_own: bool) -> tuple[str | None, str]:
+    """Fresh ones at each start; those of an earlier start end."""
+    now = time.time()
+    _forget_own_keys(database)
+    with database.write() as session:
+        own = keys.create(session, "local", "admin", now, label=_OWN_LABEL) if make_own else None
+        return own, keys.create(session, "local", "agent", now, label=_AGENT_LABEL)
+
+
+def _forget_own_keys(database: Database) -> None:
+    with database.write() as session:
+        for label in (_OWN_LABEL, _AGENT_LABEL):
+            keys.revoke_labelled(session, label, time.time())
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _socket(host: str, port: int) -> socket.socket:
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        found = socket.socket(family, socket.SOCK_STREAM)
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        found.bind(address)
+        found.listen(512)
+    except OSError as error:
+        raise ServeError(f"{host}, port {port}, can't be listened on: {error.strerror or error}.") from None
+    return found
+
+
+class _Server(uvicorn.Server):
+    """Leaves signals to us."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+async def _run(
+    serving: Services,
+    listening: socket.socket,
+    url: str,
+    agent_key: str,
+    devices: list[str],
+    on_start: Callable[[], None],
+) -> None:
+    config = uvicorn.Config(
+        make_app(serving),
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        h11_max_incomplete_event_size=_HEADER_BYTES,
+        timeout_keep_alive=15,
+        timeout_graceful_shutdown=5,
+        limit_concurrency=2000,
+    )
+    server = _Server(config)
+    stop = asyncio.Event()
+    signals = 0
+
+    def on_signal() -> None:
+        nonlocal signals
+        signals += 1
+        stop.set()
+        if signals > 1:
+            for agent in agents:
+                if agent.poll() is None:
+                    agent.terminate()
+
+    agents: list[subprocess.Popen[bytes]] = []
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, on_signal)
+    running = asyncio.create_task(server.serve(sockets=[listening]))
+    try:
+        while not server.started and not running.done():
+            await asyncio.sleep(0.02)
+        agents += [_start_agent(url, agent_key, device, serving.settings.problems) for device in devices]
+        on_start()
+        waiting = asyncio.create_task(stop.wait())
+        await asyncio.wait({running, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        if agents:
+            say("stopping when what is being graded is done; once more to stop now")
+    finally:
+        serving.hub.close()
+        for agent in agents:
+            if agent.poll() is None:
+                agent.terminate()
+        while any(agent.poll() is None for agent in agents):
+            await asyncio.sleep(0.05)
+        server.should_exit = True
+        await running
+
+
+def _start_agent(url: str, key: str, device: str, problems: Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "harness", "agent", "--server", url, "--device", device]
+    command += ["--problems", str(problems)]
+    # The key goes by the environment: every user of a machine can read arguments. A session of its own: Ctrl-C is
+    # passed on by us, once.
+    environment = {**os.environ, "HARNESS_KEY": key}
+    return subprocess.Popen(command, env=environment, stdout=2, start_new_session=True)

@@ -1,0 +1,30 @@
+"""What whoever runs a server may set."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Of one server."""
+
+    problems: Path
+    """The folder that holds the problem folders."""
+    public_leaderboard: bool = True
+    """Leaderboards are shown to whoever asks; False: only with a key."""
+    lease_s: float = 60.0
+    """An attempt whose agent has said nothing for so long is lost."""
+    requests_per_minute: int = 600
+    """Of a solver's key that has no limit of its own."""
+    max_queued: int = 50
+    """Submissions of one user that may wait or be graded at a time, where the key has no limit of its own."""
+    max_body_bytes: int = 4 << 20
+    """Of a request. A source is 1 MiB at most, and in JSON a character may take six bytes."""
+    max_report_bytes: int = 32 << 20
+    """Of a request of an agent."""
+    body_s: float = 30.0
+    """In which a request's body has to arrive."""
+    away_s: float = 90.0
+    """An agent that was not heard for so long counts as away."""
