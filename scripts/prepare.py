@@ -18,6 +18,17 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 NEEDED = (
     *("torch", "numpy", "pydantic", "typer", "rich", "platformdirs", "psutil", "setuptools"),
+    *(
+        "fastapi",
+        "uvicorn",
+        "sqlalchemy",
+        "alembic",
+        "psycopg",
+        "jinja2",
+        "python_multipart",
+        "prometheus_client",
+        "httpx",
+    ),
     *("pytest", "pytest_timeout", "hypothesis", "ruff", "mypy"),
 )
 

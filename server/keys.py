@@ -86,6 +86,7 @@ def create(
             max_queued=max_queued,
         )
     )
+    session.flush()  # rows that name the key may follow in this transaction
     return f"kh_{key_id}_{secret}"
 
 

@@ -53,7 +53,7 @@ def hand_in(
     """
     try:
         with database.write() as session:
-            return _earlier(session, user_id, order, key) or _add(session, user_id, order, now, max_queued, key)
+            return _earlier(session, user_id, order, key) or add(session, user_id, order, now, max_queued, key)
     except IntegrityError:
         # The same request came twice at the same time, and the other one was first.
         with database.read() as session:
@@ -72,9 +72,10 @@ def _earlier(session: Session, user_id: int, order: Order, key: str | None) -> S
     return found
 
 
-def _add(
+def add(
     session: Session, user_id: int, order: Order, now: float, max_queued: int | None, key: str | None
 ) -> Submission:
+    """The same within a transaction, without looking for an earlier one. Raises QueueFull."""
     if max_queued is not None:
         # The user's row is held meanwhile, or two requests at once could both take the last place.
         session.execute(select(User.id).where(User.id == user_id).with_for_update())

@@ -24,13 +24,14 @@ import uvicorn
 
 from harness.cli.signals import say
 from server import keys
+from server.api.limits import MAX_HEADER_BYTES
 from server.app import make_app
 from server.catalogue import Catalogue
+from server.protocol import ImpatientProtocol
 from server.services import Services
 from server.settings import Settings
 from server.store import Database
 
-_HEADER_BYTES = 32 << 10
 _OWN_LABEL, _AGENT_LABEL = "serve", "serve-agent"
 
 
@@ -152,7 +153,8 @@ async def _run(
         log_level="warning",
         access_log=False,
         server_header=False,
-        h11_max_incomplete_event_size=_HEADER_BYTES,
+        http=ImpatientProtocol,
+        h11_max_incomplete_event_size=MAX_HEADER_BYTES,
         timeout_keep_alive=15,
         timeout_graceful_shutdown=5,
         limit_concurrency=2000,

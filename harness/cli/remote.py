@@ -99,11 +99,11 @@ def leaderboard(
     print(one_line(f"{board['problem']} ({board['workload'] or 'no workload'}) on {board['device'] or 'no device'}"))
     for entry in board["entries"]:
         low, high = entry["ci95_us"]
-        tied = "=" if entry["tied"] else " "
+        tied = "=" if entry["tied"] else ""
         print(
             one_line(
-                f"{entry['rank']:>3}{tied} {entry['time_us']:>12.4g} us  ({low:.4g} to {high:.4g})  "
-                f"{entry['speedup']:>8.3g}x  {entry['user']}"
+                f"{entry['rank']}{tied} {entry['time_us']:.4g} us ({low:.4g} to {high:.4g}), "
+                f"{entry['speedup']:.3g}x, {entry['user']}"
             )
         )
     return 0

@@ -59,8 +59,9 @@ class AgentLoop:
                         self._grade(work, prepared)
                     finally:
                         prepared.end()
-                    # Only now: importing torch beside a grading would disturb its times.
-                    prepared = GradingProcess()
+                    if not self._signals:
+                        # Only now: importing torch beside a grading would disturb its times.
+                        prepared = GradingProcess()
                 self._bye()
             finally:
                 prepared.end()

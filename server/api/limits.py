@@ -1,4 +1,4 @@
-"""How large a request may be and how long it may take to arrive. Headers are limited by uvicorn (`serve.py`)."""
+"""How large a request may be, and how long its body may take to arrive; for its headers see `protocol.py`."""
 
 from __future__ import annotations
 
@@ -9,15 +9,27 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from server.api.problems_json import answer
 from server.settings import Settings
 
+MAX_HEADER_BYTES = 32 << 10
+
 
 class BodyLimits:
-    """Takes a request's body before anybody else does, as long as it is not too large (413) or too slow (408)."""
+    """Takes a request's body before anybody else does, as long as it is not too large (413) or too slow (408).
+
+    Headers that are too large are refused as well (431): uvicorn only refuses those that don't come at once.
+    """
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
         self.app, self.settings = app, settings
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
+        if (
+            scope["type"] == "http"
+            and sum(len(name) + len(value) for name, value in scope["headers"]) > MAX_HEADER_BYTES
+        ):
+            detail = f"The request's headers are larger than the limit of {MAX_HEADER_BYTES} bytes."
+            await answer(431, "headers-too-large", detail, {"connection": "close"})(scope, receive, send)
+            return
         if scope["type"] != "http" or scope["method"] in ("GET", "HEAD"):
             await self.app(scope, receive, send)
             return

@@ -1,7 +1,7 @@
 """Connections to the store, SQLite or PostgreSQL, and its migrations.
 
 SQLite has one writer at a time. A transaction that reads first and writes later can't be upgraded when another one
-wrote in between, so writers say from the start that they write, and stand in line for the one connection that they have.
+wrote in between, so writers say from the start that they write, and stand in line for the one connection they have.
 """
 
 from __future__ import annotations

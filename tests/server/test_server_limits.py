@@ -1,0 +1,145 @@
+"""Bodies that never end, and an agent's reports over a bad network."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import uvicorn
+
+from server import protocol
+from server.agent.link import Link, Refused, Unreachable
+from server.agent.loop import _Reporter
+from server.api.limits import BodyLimits
+from server.settings import Settings
+
+
+def answered(messages: list[dict[str, Any]], settings: Settings) -> int:
+    """The status with which a request of these messages is answered; after the last one, nothing comes."""
+    sent: list[dict[str, Any]] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        body = (await receive())["body"]
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": body})
+
+    async def receive() -> dict[str, Any]:
+        if messages:
+            return messages.pop(0)
+        await asyncio.sleep(60)
+        raise AssertionError
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "POST", "path": "/v1/submissions", "headers": []}
+    asyncio.run(BodyLimits(app, settings)(scope, receive, send))  # type: ignore[arg-type]
+    return int(sent[0]["status"])
+
+
+def piece(size: int, more: bool = True) -> dict[str, Any]:
+    return {"type": "http.request", "body": b"x" * size, "more_body": more}
+
+
+def test_a_body_has_to_end_in_time_and_within_its_limit():
+    settings = replace(Settings(problems=Path()), max_body_bytes=100, body_s=0.2)
+    assert answered([piece(60), piece(40, more=False)], settings) == 200
+    assert answered([piece(60), piece(41), piece(1)], settings) == 413
+    assert answered([piece(60)], settings) == 408
+
+
+class Network:
+    """Answers renewals, and loses what it is told to lose."""
+
+    def __init__(self) -> None:
+        self.lose: list[str] = []
+        self.taken: list[str] = []
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        how = self.lose.pop(0) if self.lose else ""
+        if how == "request":
+            raise httpx.ConnectError("lost")
+        body = json.loads(request.content)
+        # As the server does: what was told before is not taken again.
+        for number, event in enumerate(body["events"], body["first"]):
+            if number > len(self.taken):
+                self.taken.append(event["stage"])
+        if how == "answer":
+            raise httpx.ReadTimeout("lost")
+        if how == "busy":
+            return httpx.Response(503)
+        if how == "no":
+            return httpx.Response(404, json={"detail": "There is no such attempt."})
+        return httpx.Response(200, json={"standing": "active"})
+
+
+def test_no_event_is_lost_or_told_twice_on_a_bad_network():
+    network = Network()
+    link = Link("http://server", "key", transport=httpx.MockTransport(network))
+    reporter = _Reporter(link, {"token": "t", "attempt_id": 1, "lease_s": 60.0})
+    network.lose = ["request", "answer", "busy", "", "answer", ""]
+    for stage in ("load", "build", "check", "time", "audit", "judge"):
+        reporter.add({"kind": "stage_started", "stage": stage})
+        assert reporter.flush(), "a network that fails is no reason to stop"
+    assert network.taken == ["load", "build", "check", "time", "audit", "judge"]
+    network.lose = ["no"]
+    assert not reporter.flush()
+
+
+def test_of_progress_only_the_latest_is_told():
+    network = Network()
+    reporter = _Reporter(
+        Link("http://server", "key", transport=httpx.MockTransport(network)),
+        {"token": "t", "attempt_id": 1, "lease_s": 60.0},
+    )
+    for number in range(50):
+        reporter.add({"kind": "progress", "stage": str(number), "message": "m"})
+    reporter.flush()
+    assert network.taken == ["49"]
+
+
+def test_insisting_ends_with_an_answer_a_refusal_or_when_told():
+    answers = [httpx.Response(500), httpx.Response(200, json={"counted": True}), httpx.Response(409, json={})]
+    link = Link("http://server", "key", transport=httpx.MockTransport(lambda _: answers.pop(0)))
+    assert link.insist("/x", {}, give_up=lambda: False) == {"counted": True}
+    with pytest.raises(Refused):
+        link.insist("/x", {}, give_up=lambda: False)
+    answers.append(httpx.Response(503))
+    with pytest.raises(Unreachable):
+        link.insist("/x", {}, give_up=lambda: True)
+
+
+def test_a_connection_without_a_request_is_closed(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(protocol, "HEADERS_S", 0.3)
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await asyncio.sleep(0.6)  # an answer may take longer than headers may
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+        await send({"type": "http.response.body", "body": b"ok"})
+
+    async def talk() -> tuple[bytes, bytes]:
+        config = uvicorn.Config(app, port=0, http=protocol.ImpatientProtocol, lifespan="off", log_level="error")
+        server = uvicorn.Server(config)
+        running = asyncio.create_task(server._serve())
+        while not server.started:
+            await asyncio.sleep(0.01)
+        port = server.servers[0].sockets[0].getsockname()[1]
+        slow, slow_out = await asyncio.open_connection("127.0.0.1", port)
+        good, good_out = await asyncio.open_connection("127.0.0.1", port)
+        slow_out.write(b"GET / HTTP/1.1\r\nHost:")
+        good_out.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        async with asyncio.timeout(10):
+            ended, answer = await slow.read(), await good.read(1000)
+        good_out.close()
+        server.should_exit = True
+        await running
+        return ended, answer
+
+    ended, answer = asyncio.run(talk())
+    assert ended == b""
+    assert answer.startswith(b"HTTP/1.1 200")

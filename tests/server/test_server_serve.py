@@ -1,0 +1,119 @@
+"""`harness serve`, an agent, a client: as a person would use them, with a real grading."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from server_fakes import ROOT, SOURCE
+
+from harness import sandbox
+from harness.cli.main import main
+from harness.client import Client
+
+
+def start(*arguments: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "harness", "serve", "--json", "--port", "0", *arguments]
+    env = {name: value for name, value in os.environ.items() if not name.startswith("HARNESS_")}
+    return subprocess.Popen(command, cwd=ROOT, env=env, stdout=subprocess.PIPE, text=True)
+
+
+@contextlib.contextmanager
+def serving(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], dict[str, Any]]]:
+    server = start(*arguments)
+    try:
+        assert server.stdout is not None
+        yield server, json.loads(server.stdout.readline())
+    finally:
+        if server.poll() is None:
+            server.send_signal(signal.SIGTERM)
+        server.wait(60)
+
+
+@pytest.mark.slow
+def test_a_fresh_server_grades_what_is_posted(tmp_path: Path, problems: Path, capsys: pytest.CaptureFixture[str]):
+    if sandbox.default().name == "none":
+        pytest.skip("an agent needs a sandbox, and none works here")
+    with serving("--data", str(tmp_path), "--problems", str(problems), "--devices", "cpu") as (server, started):
+        url, key = started["url"], started["key"]
+        with Client(url, key) as client:
+            one = client.submit("scaled", SOURCE, device="cpu")
+            events = list(client.watch(one["id"]))
+            kinds = [event.kind for event in events]
+            assert kinds[:2] == ["queued", "claimed"]
+            stages = [event.data["stage"] for event in events if event.kind == "stage_ended"]
+            assert stages == ["load", "build", "check", "time", "audit", "judge"]
+            done = events[-1].data
+            assert (events[-1].kind, done["verdict"]) == ("done", "accepted"), done["report"]
+            assert done["report"]["submission"]["path"] is None
+            (entry,) = client.leaderboard("scaled")["entries"]
+            assert entry["time_us"] == done["report"]["timing"]["candidate"]["median_us"]
+        arguments = ["--server", url, "--key", key]
+        assert main(["status", one["id"], *arguments]) == 0
+        assert main(["leaderboard", "scaled", *arguments, "--json"]) == 0
+        assert '"user": "local"' in capsys.readouterr().out
+        # Told to stop with work in hand, it finishes that first.
+        with Client(url, key) as client:
+            last = client.submit("scaled", "def f(:\n", device="cpu", mode="check")
+            for event in client.watch(last["id"]):
+                if event.kind == "claimed":
+                    server.send_signal(signal.SIGTERM)
+                    break
+        assert server.wait(60) == 0
+    with serving("--data", str(tmp_path), "--problems", str(problems), "--devices", "none") as (_, again):
+        with Client(again["url"], again["key"]) as client:
+            assert client.submission(last["id"])["reason_code"] == "submission.syntax_error"
+        assert (
+            httpx.get(f"{again['url']}/v1/submissions", headers={"Authorization": f"Bearer {key}"}).status_code == 401
+        )
+
+
+def test_it_listens_beyond_this_machine_only_with_keys(tmp_path: Path, problems: Path, capfd: Any):
+    arguments = ["--data", str(tmp_path), "--problems", str(problems), "--devices", "none", "--host", "0.0.0.0"]
+    assert main(["serve", "--json", "--port", "0", *arguments]) == 2
+    assert "harness keys create" in capfd.readouterr().err
+    assert main(["keys", "create", "ada", "--data", str(tmp_path)]) == 0
+    key = capfd.readouterr().out.strip()
+    with serving(*arguments) as (_, started):
+        assert started["key"] is None
+        url = started["url"].replace("0.0.0.0", "127.0.0.1")
+        assert httpx.get(f"{url}/v1/submissions", headers={"Authorization": f"Bearer {key}"}).status_code == 200
+        assert httpx.get(f"{url}/healthz", headers={"X-Long": "x" * (33 << 10)}).status_code == 431
+
+
+def test_keys_are_made_listed_and_revoked(tmp_path: Path, capfd: Any):
+    data = ["--data", str(tmp_path)]
+    assert main(["keys", "create", "ada", "--role", "admin", *data]) == 0
+    key_id = capfd.readouterr().out.split("_")[1]
+    assert main(["keys", "create", "no good", *data]) == 2
+    assert main(["keys", "create", "ada", "--role", "king", *data]) == 2
+    assert main(["keys", "revoke", key_id, *data]) == 0
+    assert main(["keys", "revoke", "none", *data]) == 2
+    capfd.readouterr()
+    assert main(["keys", "list", *data, "--json"]) == 0
+    assert json.loads(capfd.readouterr().out) == [
+        {"id": key_id, "user": "ada", "role": "admin", "label": "", "revoked": True}
+    ]
+
+
+def test_an_agent_without_a_sandbox_does_not_start(monkeypatch: pytest.MonkeyPatch, capfd: Any):
+    monkeypatch.setattr(sandbox, "default", sandbox.PlainSandbox)
+    assert main(["agent", "--server", "http://127.0.0.1:9", "--key", "k", "--device", "cpu"]) == 2
+    assert "install bubblewrap" in capfd.readouterr().err
+
+
+def test_clients_say_what_is_wrong(tmp_path: Path, capfd: Any):
+    file = tmp_path / "a.py"
+    file.write_text(SOURCE)
+    assert main(["status", "x", "--server", "http://127.0.0.1:9"]) == 2
+    assert "can't be reached" in capfd.readouterr().err
+    assert main(["submit", "scaled", str(tmp_path / "none.py"), "--server", "http://127.0.0.1:9"]) == 2
