@@ -55,7 +55,7 @@ def keep_result(session: Session, submission: Submission, report: Report, now: f
             problem_id=problem.id,
             problem_version=problem.version,
             workload=problem.workload,
-            device_name=device.name,
+            device_name=device.name[:200],
             median_us=timing.candidate.median_us,
             low_us=low,
             high_us=high,

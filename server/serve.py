@@ -200,8 +200,9 @@ async def _run(
 
 def _start_agent(url: str, key: str, device: str, problems: Path) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "harness", "agent", "--server", url, "--device", device]
-    command += ["--problems", str(problems)]
+    command += ["--problems", str(problems), "--ends-with-stdin"]
     # The key goes by the environment: every user of a machine can read arguments. A session of its own: Ctrl-C is
     # passed on by us, once.
     environment = {**os.environ, "HARNESS_KEY": key}
-    return subprocess.Popen(command, env=environment, stdout=2, start_new_session=True)
+    # The pipe closes when this process ends, however it ends: no agent is left behind.
+    return subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=2, start_new_session=True)

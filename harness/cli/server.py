@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import socket
+import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -72,6 +74,9 @@ def serve(
     private_leaderboard: Annotated[
         bool, typer.Option("--private-leaderboard", help="Show leaderboards only to those with a key.")
     ] = False,
+    lease: Annotated[
+        float, typer.Option(metavar="SECONDS", min=3, max=3600, help="After so much silence an agent counts as dead.")
+    ] = 60.0,
     as_json: Annotated[bool, typer.Option("--json", help='Print one line: {"url": ..., "key": ...}.')] = False,
 ) -> int:
     """Run a server with an agent for each device of this machine."""
@@ -91,7 +96,9 @@ def serve(
             return serve(
                 data=_data(data),
                 database_url=database,
-                settings=Settings(problems=problems.resolve(), public_leaderboard=not private_leaderboard),
+                settings=Settings(
+                    problems=problems.resolve(), public_leaderboard=not private_leaderboard, lease_s=lease
+                ),
                 host=host,
                 port=port,
                 devices=_devices(devices),
@@ -125,6 +132,7 @@ def agent(
     sandbox: Annotated[
         str, typer.Option(metavar="bubblewrap|docker", help="How submissions are confined; default: the first usable.")
     ] = "",
+    ends_with_stdin: Annotated[bool, typer.Option("--ends-with-stdin", hidden=True)] = False,
 ) -> int:
     """Grade what a server has, on one device of this machine."""
     need_server()
@@ -148,7 +156,17 @@ def agent(
         device_name=found.info.name[:200],
         sandbox=confined.name,
     )
-    return AgentLoop(Link(server, key), identity, Catalogue.load(problems.resolve())).run()
+    loop = AgentLoop(Link(server, key), identity, Catalogue.load(problems.resolve()))
+    if ends_with_stdin:
+        threading.Thread(target=_stop_at_the_end_of_stdin, args=(loop.stop_at_once,), daemon=True).start()
+    return loop.run()
+
+
+def _stop_at_the_end_of_stdin(stop: Callable[[], None]) -> None:
+    """Whoever started this agent has gone: nobody would end it."""
+    while os.read(0, 1024):
+        pass
+    stop()
 
 
 @keys.command()

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from harness.cli.signals import Stopped, raising_stopped
-from harness.cli.streams import claimed_stdout
+from harness.cli.streams import claimed_stdout, document
 from harness.events import Event, StageEnded, StageStarted
 
 
@@ -64,7 +64,8 @@ def _grade(work: dict[str, Any], out: TextIO) -> str:
         )
     # Where it lay for a moment is of no use to anybody.
     info = report.submission.model_copy(update={"path": None})
-    return report.model_copy(update={"submission": info}).model_dump_json()
+    # Not pydantic's own JSON: it fails on half a surrogate pair, which a submission can print.
+    return document(report.model_copy(update={"submission": info}))
 
 
 def _say(out: TextIO, message: dict[str, Any]) -> None:

@@ -20,6 +20,7 @@ _MAX_EVENTS = 5000
 """Of one grading; the rest is left out. The report says all that counts."""
 _BATCH = 200
 _TICK_S = 0.25
+_DELIVER_S = 600.0
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,7 @@ class AgentLoop:
         self._wait_s, self._limit_s = wait_s, limit_s
         self._signals = 0
         self._agent_id = 0
+        self._refused = False
 
     def run(self) -> int:
         """Until it is told to stop. Returns an exit code."""
@@ -51,7 +53,7 @@ class AgentLoop:
             try:
                 if not self._hello():
                     return 2 if not self._signals else 0
-                while not self._signals:
+                while not self._signals and not self._refused:
                     work = self._claim()
                     if work is None:
                         continue
@@ -62,11 +64,16 @@ class AgentLoop:
                     if not self._signals:
                         # Only now: importing torch beside a grading would disturb its times.
                         prepared = GradingProcess()
-                self._bye()
+                if not self._refused:
+                    self._bye()
             finally:
                 prepared.end()
                 self._link.close()
-        return 0
+        return 2 if self._refused else 0
+
+    def stop_at_once(self) -> None:
+        """As two signals do. From any thread."""
+        self._signals += 2
 
     @contextmanager
     def _stopping(self) -> Iterator[None]:
@@ -117,9 +124,10 @@ class AgentLoop:
             say(f"the server can't be reached ({error}); trying again")
             work = None
         except Refused as error:
-            if error.status != 404:
-                raise
-            self._hello()  # the server has another store than before
+            # The server has another store than before, or this key was revoked, or it was upgraded and we were not.
+            say(f"the server gives no work: {error}")
+            if not self._hello():
+                self._refused = True
             work = None
         if work is None and time.monotonic() - began < 1.0 and not self._signals:
             time.sleep(1.0)  # it did not wait: it is stopping, or away
@@ -164,7 +172,14 @@ class AgentLoop:
     def _deliver(self, report: _Reporter, document: str) -> None:
         report.flush()
         try:
-            answer = self._link.insist(report.path("report"), document, report.token, give_up=self._at_once)
+            # By then the lease is long over, and somebody else has it.
+            until = time.monotonic() + _DELIVER_S
+            answer = self._link.insist(
+                report.path("report"),
+                document,
+                report.token,
+                give_up=lambda: self._at_once() or time.monotonic() > until,
+            )
             say(f"reported{'' if answer['counted'] else ', too late to count'}")
         except Refused as error:
             self._hand_back(report, f"the server refused the report: {error}")

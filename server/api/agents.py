@@ -20,7 +20,7 @@ from harness.report import Report
 from harness.version import VERSION
 from server import jobs
 from server.api.auth import AgentKey, Serving
-from server.api.models import Mode, Name
+from server.api.models import Mode, Name, Printable
 from server.api.problems_json import ApiError, responses
 from server.keys import Caller
 from server.services import QUEUE, Services
@@ -41,14 +41,14 @@ class _Model(BaseModel):
 class Hello(_Model):
     """What an agent is."""
 
-    name: Name
+    name: Annotated[Printable, Field(min_length=1, max_length=100)]
     """Its machine, and whatever else tells it from others."""
     device: Annotated[str, Field(pattern=r"^(cpu|cuda:[0-9]{1,3})$")]
     kind: Literal["cpu", "cuda"]
-    device_name: Annotated[str, Field(min_length=1, max_length=200)]
-    version: Annotated[str, Field(max_length=32)]
+    device_name: Annotated[Printable, Field(min_length=1, max_length=200)]
+    version: Annotated[Printable, Field(max_length=32)]
     """Of the grader."""
-    sandbox: Annotated[str, Field(max_length=32)]
+    sandbox: Annotated[Printable, Field(max_length=32)]
     problems: Annotated[dict[Name, Annotated[str, Field(max_length=64)]], Field(max_length=10_000)]
     """The version of every problem that it has."""
 

@@ -5,6 +5,7 @@ The cookie is not taken for anything that changes something, so no other site ca
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -17,6 +18,7 @@ from server.services import Services
 from server.store import Submission
 
 COOKIE = "harness_key"
+_ID = re.compile(r"[0-9a-f]{1,32}")
 _CHALLENGE = {"WWW-Authenticate": "Bearer"}
 
 
@@ -82,8 +84,10 @@ Reader = Annotated[Caller | None, Depends(optional_caller)]
 
 def own_submission(serving: Services, caller: Caller, submission_id: str) -> Submission:
     """The submission, if it is the caller's or the caller is an admin: of others not even that it exists is told."""
-    with serving.database.read() as session:
-        found = session.scalar(select(Submission).where(Submission.id == submission_id[:64]))
+    found = None
+    if _ID.fullmatch(submission_id):  # PostgreSQL refuses some characters even in a comparison
+        with serving.database.read() as session:
+            found = session.scalar(select(Submission).where(Submission.id == submission_id))
     if found is None or not (caller.admin or found.user_id == caller.user_id):
         raise ApiError(404, "no-such-submission", "There is no such submission, or it is not yours.")
     return found

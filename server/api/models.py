@@ -23,7 +23,8 @@ def _printable(text: str) -> str:
     return text
 
 
-Label = Annotated[str, Field(max_length=100), AfterValidator(_printable)]
+Printable = Annotated[str, AfterValidator(_printable)]
+Label = Annotated[Printable, Field(max_length=100)]
 Name = Annotated[str, Field(min_length=1, max_length=100)]
 
 

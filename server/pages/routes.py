@@ -24,6 +24,7 @@ from server.api.intake import accept, order_of, read_request
 from server.api.models import view
 from server.api.problems_json import ApiError
 from server.keys import Caller, find
+from server.pages.charts import histogram, intervals
 from server.pages.words import FILTERS
 from server.queue import listing
 from server.services import Services
@@ -102,8 +103,9 @@ def leaderboard(
         board = board_view(serving, caller, problem, device or None, workload or None, 200)
     except ApiError as error:
         return page("sign_in.html", caller, error.status, error=error.detail)
+    rows = intervals([entry.ci95_us for entry in board.entries])
     workloads = sorted({name for names in board.boards.values() for name in names})
-    return page("leaderboard.html", caller, board=board, workloads=workloads)
+    return page("leaderboard.html", caller, board=board, workloads=workloads, rows=rows)
 
 
 @router.get("/submissions")
@@ -140,8 +142,16 @@ def submission(submission_id: str, serving: Serving, caller: Visitor) -> Respons
         user = session.get_one(User, found.user_id)
         shown = view(session, found, user.name, admin=caller.admin)
     log = "" if shown.report is None else shown.report["log"]
-    source = found.source.decode("utf-8", "replace")
-    return page("submission.html", caller, submission=shown, source=source, log=log, report=shown.report)
+    timing = None if shown.report is None else shown.report["timing"]
+    return page(
+        "submission.html",
+        caller,
+        submission=shown,
+        source=found.source.decode("utf-8", "replace"),
+        log=log,
+        report=shown.report,
+        bars=[] if timing is None else histogram(timing["candidate"]["samples_us"]),
+    )
 
 
 @router.post("/submit", dependencies=[Depends(same_site)])

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 from fastapi.testclient import TestClient
-from server_fakes import SOURCE, Clock, FakeAgent, Person, events_of
+from server_fakes import SOURCE, Clock, FakeAgent, Person, events_of, report_of
 
+from harness.cli.streams import document
+from harness.report import Report
 from server import keys
 from server.app import expire_now
 from server.services import Services
@@ -21,11 +23,11 @@ def clock_of(serving: Services) -> Clock:
     return serving.clock
 
 
-def assert_problem(answer, status: int, code: str) -> None:
+def assert_problem(answer, status: int, code: str | None) -> None:
     assert answer.status_code == status, answer.text
     assert answer.headers["content-type"] == "application/problem+json"
     body = answer.json()
-    assert body["type"] == f"urn:kernel-harness:{code}"
+    assert code is None or body["type"] == f"urn:kernel-harness:{code}"
     assert body["status"] == status
     assert body["detail"]
 
@@ -216,8 +218,6 @@ def test_a_report_about_something_else_is_refused(ada: Person, agent: FakeAgent)
     one = ada.submit()
     work = agent.work()
     for change in ({"source": "other"}, {"problem": "other"}, {"mode": "check"}, {"problem_version": "0" * 64}):
-        from server_fakes import report_of
-
         assert_problem(agent.say(work, "report", report_of(work | change)), 409, "wrong-report")
     assert agent.report(work)
     assert ada.show(one)["verdict"] == "accepted"
@@ -368,3 +368,26 @@ def test_operations(http: TestClient, ada: Person, agent: FakeAgent, serving: Se
     serving.database.engine.dispose()
     described = http.get("/v1/openapi.json").json()
     assert "application/json" in described["paths"]["/v1/submissions"]["post"]["requestBody"]["content"]
+
+
+@pytest.mark.parametrize("path", ["%00", "..%2f..", "x" * 500, "%F0%9F%98%80", "%22"])
+def test_names_from_a_path_break_nothing(ada: Person, admin: Person, path: str):
+    for what in ("", "/source", "/log", "/events"):
+        assert_problem(admin.get(f"/v1/submissions/{path}{what}"), 404, None)
+    assert_problem(ada.post(f"/v1/submissions/{path}/regrade"), 404, None)
+    assert ada.get(f"/v1/leaderboard/{path}").status_code in (404, 422)
+    assert ada.get(f"/v1/problems/{path}").status_code in (404, 422)
+    assert ada.get(f"/v1/leaderboard/scaled?device={path}&workload={path[:60]}").status_code in (200, 422)
+
+
+def test_whatever_a_submission_prints_its_report_arrives(ada: Person, agent: FakeAgent):
+    one = ada.submit()
+    work = agent.work()
+    report = Report.model_validate(report_of(work, log="a\ud800b\x00\u2028"))
+    reason = report.reason.model_copy(update={"evidence": {"ratio": float("nan"), "text": "\udfff"}})
+    sent = document(report.model_copy(update={"reason": reason}))  # as the agent's grading process does
+    headers = {"X-Attempt-Token": work["token"], "Content-Type": "application/json"}
+    answer = agent.person.post(f"/v1/agent/attempts/{work['attempt_id']}/report", content=sent, headers=headers)
+    assert answer.json() == {"counted": True}
+    assert ada.get(f"/v1/submissions/{one}/log").text == "a?b\x00\u2028"
+    assert ada.show(one)["report"]["reason"]["evidence"] == {"ratio": "NaN", "text": "?"}

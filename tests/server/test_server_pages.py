@@ -6,9 +6,10 @@ import re
 
 import pytest
 from fastapi.testclient import TestClient
-from server_fakes import SOURCE, FakeAgent, Person
+from server_fakes import SOURCE, FakeAgent, Person, report_of
 
 from server.api.headers import POLICY
+from server.pages.charts import WIDTH, histogram, intervals
 from server.services import Services
 
 HOSTILE = "</pre><script>alert(1)</script><img src=x onerror=alert(1)>\"'"
@@ -47,7 +48,10 @@ def test_from_the_form_to_the_verdict(browser: TestClient, agent: FakeAgent, bob
     assert re.search(r"<h1[^>]*>accepted</h1>", done)
     assert "watch.js" not in done
     assert where in browser.get("/submissions").text
-    assert "ada" in browser.get("/leaderboard/scaled").text
+    assert done.count("<rect") >= 5, "no histogram"
+    board = browser.get("/leaderboard/scaled").text
+    assert "ada" in board
+    assert board.count("<rect") == 1
     browser.cookies.clear()
     assert browser.get(where, follow_redirects=False).headers["location"] == "/sign-in"
     browser.cookies.set("harness_key", bob.key)
@@ -59,8 +63,6 @@ def test_hostile_text_is_shown_as_text(browser: TestClient, ada: Person, agent: 
     one = ada.submit(source=f"# {HOSTILE}", label=HOSTILE)
     diagnostic = {"file": HOSTILE, "line": 1, "column": 1, "severity": "error", "message": HOSTILE, "hint": None}
     work = agent.work()
-    from server_fakes import report_of
-
     report = report_of(work, verdict="runtime_error", code="run.exception", message=HOSTILE, log=HOSTILE)
     report["reason"]["evidence"] = {"traceback": HOSTILE}
     report["build"]["diagnostics"] = [diagnostic]
@@ -96,6 +98,18 @@ def test_a_form_of_another_site_does_nothing(browser: TestClient, ada: Person):
     assert browser.delete(f"/v1/submissions/{one}").status_code == 401
     assert browser.post(f"/submissions/{one}/cancel", follow_redirects=False).status_code == 303
     assert ada.show(one)["state"] == "cancelled"
+
+
+def test_charts_hold_every_sample_and_stay_within_their_frame():
+    samples = [100.0, 101.0, 101.5, 250.0, float("inf")]
+    bars = histogram(samples)
+    assert sum(bar.count for bar in bars) == 4
+    assert bars[-1].x + bars[-1].width <= WIDTH
+    assert (bars[0].low, round(bars[-1].high, 6)) == (100.0, 250.0)
+    assert histogram([5.0, 5.0]) == []
+    fast, slow = intervals([(9, 11), (900, 1100)])
+    assert 0 <= fast.left < fast.left + fast.width < slow.left
+    assert slow.left + slow.width == pytest.approx(WIDTH)
 
 
 @pytest.mark.parametrize("database", ["sqlite"], indirect=True)

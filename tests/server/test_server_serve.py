@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import psutil
 import pytest
 from server_fakes import ROOT, SOURCE
 
@@ -75,6 +76,26 @@ def test_a_fresh_server_grades_what_is_posted(tmp_path: Path, problems: Path, ca
         assert (
             httpx.get(f"{again['url']}/v1/submissions", headers={"Authorization": f"Bearer {key}"}).status_code == 401
         )
+
+
+@pytest.mark.slow
+def test_a_server_that_is_killed_loses_nothing_and_leaves_no_agent(tmp_path: Path, problems: Path):
+    if sandbox.default().name == "none":
+        pytest.skip("an agent needs a sandbox, and none works here")
+    arguments = ["--data", str(tmp_path), "--problems", str(problems), "--devices", "cpu", "--lease", "3"]
+    with serving(*arguments) as (server, started):
+        (agent,) = psutil.Process(server.pid).children()
+        with Client(started["url"], started["key"]) as client:
+            made = [client.submit("scaled", SOURCE, device="cpu", mode="check")["id"] for _ in range(2)]
+            claimed = next(event for event in client.watch(made[0]) if event.kind == "claimed")
+            assert claimed.data["attempt"] == 1
+        server.kill()
+    agent.wait(30)
+    with serving(*arguments) as (_, started), Client(started["url"], started["key"]) as client:
+        ends = [list(client.watch(one)) for one in made]
+    assert [[event.kind for event in events].count("done") for events in ends] == [1, 1]
+    assert [events[-1].data["verdict"] for events in ends] == ["accepted", "accepted"]
+    assert [events[-1].data["attempts"] for events in ends] == [2, 1]
 
 
 def test_it_listens_beyond_this_machine_only_with_keys(tmp_path: Path, problems: Path, capfd: Any):
