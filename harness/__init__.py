@@ -13,6 +13,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from harness.batch.reward import Reward, reward
+    from harness.batch.training import Grader
     from harness.grader import grade
     from harness.problem import Problem, ProblemError
     from harness.report import Report, Verdict
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
     from harness.verification.run import verify
 
 _WHERE = {
+    "Grader": "harness.batch.training",
+    "Reward": "harness.batch.reward",
+    "reward": "harness.batch.reward",
     "grade": "harness.grader",
     "Problem": "harness.problem",
     "ProblemError": "harness.problem",
@@ -37,9 +42,11 @@ _WHERE = {
 }
 
 __all__ = [
+    "Grader",
     "Problem",
     "ProblemError",
     "Report",
+    "Reward",
     "ScaffoldError",
     "Submission",
     "SubmissionError",
@@ -48,6 +55,7 @@ __all__ = [
     "grade",
     "new_problem",
     "new_submission",
+    "reward",
     "verify",
 ]
 

@@ -10,7 +10,20 @@ from typing import Annotated
 
 import typer
 
-from harness.cli import cache, devices, grading, listing, new, remote, sandboxes, selftest, server, verify
+from harness.cli import (
+    batch,
+    cache,
+    devices,
+    grading,
+    listing,
+    new,
+    remote,
+    report,
+    sandboxes,
+    selftest,
+    server,
+    verify,
+)
 from harness.cli.signals import Stopped, exit_code_of, raising_stopped, say
 from harness.version import VERSION
 
@@ -45,6 +58,8 @@ app.command()(grading.run)
 app.command()(grading.check)
 app.command("compile")(grading.compile_)
 app.command()(verify.verify)
+app.command()(batch.batch)
+app.command()(report.report)
 app.command()(listing.problems)
 app.command()(devices.device)
 app.command()(sandboxes.sandbox)

@@ -6,14 +6,15 @@ import contextlib
 import ctypes
 import io
 import json
-import math
 import os
 import secrets
 import stat
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO
+
+from harness.jsontext import writable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -71,24 +72,8 @@ def console(stream: TextIO) -> Console:
 
 
 def document(report: Report) -> str:
-    """The report as JSON that every parser takes.
-
-    Texts and values in it come from submissions: half a surrogate pair can't be written as UTF-8, and evidence may hold
-    numbers for which JSON has no word; they become the strings that the report's own fields use for them.
-    """
-    return json.dumps(_writable(report.model_dump(mode="json")), indent=2, ensure_ascii=False, allow_nan=False)
-
-
-def _writable(value: Any) -> Any:
-    if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode("utf-8")
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    if isinstance(value, dict):
-        return {_writable(key): _writable(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_writable(item) for item in value]
-    return value
+    """The report as JSON that every parser takes."""
+    return json.dumps(writable(report.model_dump(mode="json")), indent=2, ensure_ascii=False, allow_nan=False)
 
 
 def check_json_target(target: str | None) -> None:

@@ -1,0 +1,144 @@
+"""This machine as an executor: a process for each grading at a time, and one for each core that builds ahead.
+
+Artifacts are the entries of the build cache, which builders and gradings share, so their keys need no moving. The lock
+of the device still holds between all gradings of the machine, also those of other programs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from harness.batch.executor import Executor, Lost, NotGraded
+from harness.batch.job import Job, Options
+from harness.batch.lane import Lane, LaneLost
+from harness.device import Device, DeviceError, list_devices, open_device
+from harness.locks import DeviceBusy
+from harness.problem import Problem, ProblemError
+from harness.report import Report
+from harness.sandbox import SandboxError
+from harness.submission import Submission, SubmissionError
+
+
+class LocalExecutor(Executor):
+    """Grades on the devices of this machine."""
+
+    def __init__(self, devices: Sequence[Device], *, build_slots: int | None = None, overlap: int = 1) -> None:
+        """`overlap`: gradings begun on each device at a time. Only one has the device; of the others the workers import
+        torch meanwhile. `build_slots`: builds at once, by default one for each core.
+
+        Raises DeviceError for devices that differ: their figures could not be compared.
+        """
+        names = sorted({device.info.name for device in devices})
+        if len(names) != 1:
+            raise DeviceError(
+                f"The devices differ ({', '.join(names)}), so times on them can't be compared; name some of one kind."
+            )
+        self.device = names[0]
+        self.builds_disturb = devices[0].kind == "cpu"
+        self.grade_slots = len(devices) * overlap
+        self.build_slots = build_slots or len(os.sched_getaffinity(0))
+        self._arch = devices[0].arch
+        self._graders: asyncio.Queue[tuple[str, Lane]] = asyncio.Queue()
+        self._builders: asyncio.Queue[Lane] = asyncio.Queue()
+        # Device by device in turn, so that the first few jobs spread over all of them.
+        graders = [(device.torch_name, Lane()) for _ in range(overlap) for device in devices]
+        builders = [Lane() for _ in range(self.build_slots)]
+        for grader in graders:
+            self._graders.put_nowait(grader)
+        for builder in builders:
+            self._builders.put_nowait(builder)
+        self._lanes = [lane for _, lane in graders] + builders
+
+    @property
+    def pids(self) -> list[int]:
+        """Of the processes that are there now."""
+        return [lane.pid for lane in self._lanes if lane.pid is not None]
+
+    async def build(self, job: Job) -> tuple[str, ...]:
+        """Compile the submission in a process that has no device."""
+        lane = await self._builders.get()
+        try:
+            return await lane.call(_build, job.problem, job.content, job.name, job.options, self._arch)
+        except LaneLost as error:
+            raise Lost(str(error)) from None
+        except _WRONG_USE:
+            return ()  # the grading will say so
+        finally:
+            self._builders.put_nowait(lane)
+
+    async def grade(self, job: Job, artifacts: tuple[str, ...]) -> Report:
+        """Grade on the first device that is free."""
+        device, lane = await self._graders.get()
+        try:
+            return await lane.call(_grade, job.problem, job.content, job.name, job.options, device)
+        except LaneLost as error:
+            raise Lost(str(error)) from None
+        except _WRONG_USE as error:
+            raise NotGraded(str(error)) from None
+        finally:
+            self._graders.put_nowait((device, lane))
+
+    async def close(self) -> None:
+        """End all processes."""
+        await asyncio.gather(*(lane.close() for lane in self._lanes))
+
+
+_WRONG_USE = (ProblemError, DeviceError, DeviceBusy, SandboxError, SubmissionError)
+
+
+def local_devices(spec: str) -> list[Device]:
+    """The devices that `cpu`, `cuda:0,cuda:1` or `auto` mean; auto is every GPU, else the CPU. Raises DeviceError."""
+    if spec.strip().lower() == "auto":
+        every = list_devices()
+        return [device for device in every if device.kind == "cuda"] or every
+    names = [name.strip() for name in spec.split(",") if name.strip()]
+    found = {device.torch_name: device for device in map(open_device, names)}
+    if not found or len(found) < len(names):
+        raise DeviceError(f"--devices {spec}: name each device once, as in cuda:0,cuda:1.")
+    return list(found.values())
+
+
+def _build(problem: Problem, content: bytes, name: str, options: Options, arch: str | None) -> tuple[str, ...]:
+    """In a process of a lane."""
+    report = _graded(problem, content, name, mode="compile", sandbox=options.sandbox, arch=arch)
+    return tuple(extension.key for extension in report.build.extensions if extension.key)
+
+
+def _grade(problem: Problem, content: bytes, name: str, options: Options, device: str) -> Report:
+    """In a process of a lane."""
+    return _graded(
+        problem,
+        content,
+        name,
+        mode=options.mode,
+        sandbox=options.sandbox,
+        workload=options.workload,
+        budget_s=options.budget_s,
+        relative_half_width=options.relative_half_width,
+        device=device,
+    )
+
+
+def _graded(problem: Problem, content: bytes, name: str, **options: Any) -> Report:
+    from harness.grader import grade
+
+    try:
+        return grade(problem, Submission.from_source(content.decode("utf-8-sig"), name), **options)
+    except (SubmissionError, UnicodeDecodeError):
+        pass
+    # Only from a file does text that is no submission become a verdict, and not an error.
+    with tempfile.TemporaryDirectory(prefix="harness-batch-") as folder:
+        path = Path(folder, _file_name(name))
+        path.write_bytes(content)
+        return grade(problem, path, **options)
+
+
+def _file_name(name: str) -> str:
+    stem = re.sub(r"[^A-Za-z0-9._-]", "_", name.removesuffix(".py")).strip(".")[:100]
+    return f"{stem or 'submission'}.py"

@@ -1,0 +1,140 @@
+"""`harness batch`: many submissions, graded side by side, their results kept as they come."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from harness.cli import text
+from harness.cli.batch_progress import batch_progress
+from harness.cli.errors import guarded
+from harness.cli.grading import Sandbox
+from harness.cli.signals import say
+from harness.cli.streams import WrongUse, claimed_stdout
+
+if TYPE_CHECKING:
+    from harness.batch.executor import Executor
+    from harness.batch.inputs import BadInput, Entry
+    from harness.batch.job import Options
+    from harness.batch.problems import ProblemIndex
+    from harness.batch.run import Tally
+    from harness.batch.store import Store
+
+_TOLD = 20
+"""Unusable inputs that are named one by one; RUN/not_used.json has all."""
+
+
+@guarded
+def batch(
+    problems: Annotated[
+        list[Path],
+        typer.Option(metavar="DIR|FILE", help="Problems: a folder of them, one's folder, or a file; repeatable."),
+    ],
+    submissions: Annotated[
+        list[Path],
+        typer.Option(metavar="DIR|JSONL", help="Submissions: a folder of files, or lines of JSON; repeatable."),
+    ],
+    out: Annotated[Path, typer.Option(metavar="RUN", help="The folder for the results; the same again goes on.")],
+    more: Annotated[
+        list[Path] | None, typer.Argument(metavar="[PROBLEM]...", help="Further problems, as a shell's * gives them.")
+    ] = None,
+    trials: Annotated[int, typer.Option(metavar="K", min=1, max=1000, help="Gradings of each submission.")] = 1,
+    devices: Annotated[
+        str, typer.Option(metavar="auto|cpu|cuda:0,cuda:1", help="auto: every GPU, else the CPU.")
+    ] = "auto",
+    executor: Annotated[str, typer.Option(metavar="local", help="Who grades: this machine.")] = "local",
+    check: Annotated[bool, typer.Option("--check", help="Build and check, without timing.")] = False,
+    workload: Annotated[
+        str | None, typer.Option(metavar="NAME", help="One set of sizes, which every problem must have.")
+    ] = None,
+    interval: Annotated[
+        float | None, typer.Option(metavar="PERCENT", min=0.01, max=50, help="As for harness run.")
+    ] = None,
+    budget: Annotated[
+        float | None, typer.Option(metavar="SECONDS", min=0.1, max=3600, help="As for harness run.")
+    ] = None,
+    builders: Annotated[
+        int | None, typer.Option(metavar="N", min=1, max=512, help="Builds at once; default: one for each core.")
+    ] = None,
+    overlap: Annotated[
+        int, typer.Option(metavar="N", min=1, max=8, help="Gradings begun on a device while one of them has it.")
+    ] = 1,
+    sandbox: Sandbox = None,
+) -> int:
+    """Grade many submissions; exit code 1 when something could not be used or graded."""
+    if executor != "local":
+        raise WrongUse(f"there is no executor {executor!r}; there is local.")
+    with claimed_stdout():
+        from harness.batch.inputs import BadInput
+        from harness.batch.job import Options
+        from harness.batch.local import LocalExecutor, local_devices
+        from harness.batch.store import RunError, Store
+
+        options = Options("check" if check else "run", workload, budget, None if interval is None else interval / 100)
+        options = Options(**{**vars(options), "sandbox": sandbox})
+        index, broken = _problems([*problems, *(more or [])])
+        entries, unusable = _submissions(submissions, index)
+        not_used = [BadInput(str(path), why) for path, why in broken] + unusable
+        for each in not_used[:_TOLD]:
+            say(f"{text.one_line(each.place)}: {text.one_line(each.message, 500)}")
+        if len(not_used) > _TOLD:
+            say(f"and {len(not_used) - _TOLD} more that can't be used: {out}/not_used.json has all.")
+        if not entries:
+            raise WrongUse("there is no submission that can be graded.")
+        opened = local_devices(devices)
+        _check_workload(entries, workload, opened[0].kind)
+        local = LocalExecutor(opened, build_slots=builders, overlap=overlap)
+        try:
+            with Store(out, {"device": local.device, **vars(options)}) as store:
+                if store.repaired:
+                    say("the last result had been cut short by a kill; its grading is done again.")
+                store.write_not_used(not_used)
+                tally = asyncio.run(_run(entries, local, store, options, trials))
+        except RunError as error:
+            raise WrongUse(str(error)) from None
+    say(f"{tally.graded} graded, {tally.shared} of the same content, {tally.before} there before: {store.path}")
+    return 1 if not_used or tally.verdicts["judge_error"] else 0
+
+
+async def _run(entries: list[Entry], executor: Executor, store: Store, options: Options, trials: int) -> Tally:
+    from harness.batch.run import run_batch
+
+    try:
+        with batch_progress(sys.stderr) as told:
+            return await run_batch(entries, executor, store, options, trials=trials, on_result=told)
+    finally:
+        await executor.close()
+
+
+def _problems(paths: list[Path]) -> tuple[ProblemIndex, list[tuple[Path, str]]]:
+    from harness.batch.problems import ProblemIndex, find_problems
+
+    found = list(find_problems(paths))
+    loaded = [problem for _, problem in found if not isinstance(problem, str)]
+    broken = [(path, problem) for path, problem in found if isinstance(problem, str)]
+    if not loaded:
+        why = f": {broken[0][1]}" if broken else "; name a folder that holds problems."
+        raise WrongUse(f"there is no problem that can be used{why}")
+    return ProblemIndex(loaded), broken
+
+
+def _submissions(paths: list[Path], index: ProblemIndex) -> tuple[list[Entry], list[BadInput]]:
+    from harness.batch.inputs import Entry, read_submissions
+
+    entries, unusable = [], []
+    for found in read_submissions(paths, index):
+        if isinstance(found, Entry):
+            entries.append(found)
+        else:
+            unusable.append(found)
+    return entries, unusable
+
+
+def _check_workload(entries: list[Entry], workload: str | None, kind: str) -> None:
+    """A name that a problem lacks is found before hours are spent. Raises ProblemError."""
+    for problem in {entry.problem.name: entry.problem.problem for entry in entries}.values():
+        problem.workload(workload, "cpu" if kind == "cpu" else "cuda")
