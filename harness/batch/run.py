@@ -29,7 +29,7 @@ class Tally:
     shared: int = 0
     """Results that are those of another submission of the same content."""
     verdicts: Counter[str] = field(default_factory=Counter)
-    """Of the results that were added now."""
+    """Of all results that are there."""
 
     @property
     def done(self) -> int:
@@ -86,8 +86,9 @@ class _Batch:
                 wanted = _Wanted(entry, attempt)
                 job = _job(entry, self._options, attempt)
                 key = job.key(self._executor.device)
-                if self._store.has(entry.id, key):
+                if (verdict := self._store.verdict(entry.id, key)) is not None:
                     self.tally.before += 1
+                    self.tally.verdicts[verdict.value] += 1
                 elif (same := self._store.same(key)) is not None:
                     self._add(key, [wanted], same.report, same.same_as or same.id)
                 elif key in self._waiting:

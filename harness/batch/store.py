@@ -68,7 +68,7 @@ class Store:
         self._lock: int | None = None
         self._end = 0
         self._places: dict[str, int] = {}
-        self._done: set[tuple[str, str]] = set()
+        self._done: dict[tuple[str, str], Verdict] = {}
         self.repaired = False
         """Whether a torn line was cut off."""
 
@@ -97,9 +97,9 @@ class Store:
         self._file.close()
         self._release()
 
-    def has(self, identifier: str, key: str) -> bool:
-        """Whether that submission has its result."""
-        return (identifier, key) in self._done
+    def verdict(self, identifier: str, key: str) -> Verdict | None:
+        """Of that submission's result; None where it has none yet."""
+        return self._done.get((identifier, key))
 
     def same(self, key: str) -> Result | None:
         """A result of that key, whoever's."""
@@ -165,7 +165,7 @@ class Store:
         # A failure of ours is no answer: the next start tries again.
         if result.report.verdict is not Verdict.JUDGE_ERROR:
             self._places.setdefault(result.key, place)
-            self._done.add((result.id, result.key))
+            self._done[result.id, result.key] = result.report.verdict
 
     def _release(self) -> None:
         if self._lock is not None:

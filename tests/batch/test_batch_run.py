@@ -42,7 +42,7 @@ def test_equal_content_is_graded_once_and_each_has_its_own_result(tmp_path: Path
     # And when it comes later, in another start.
     later = FakeExecutor()
     tally = run(tmp_path, [*entries, entry(named, "e")], later)
-    assert (tally.before, tally.graded, tally.shared) == (4, 0, 1)
+    assert (tally.before, tally.graded, tally.shared, tally.verdicts["accepted"]) == (4, 0, 1, 5)
     assert later.graded == []
     assert {result.id: result.same_as for result in read_results(tmp_path / "run")}["e"] == "a"
 
