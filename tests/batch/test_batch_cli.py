@@ -39,7 +39,7 @@ import torch
 from torch.utils.cpp_extension import load_inline
 
 # Without torch's headers, which are nearly all of a build's time.
-load_inline("batch_two", 'extern "C" int two() { return 2; }', is_python_module=False, no_implicit_headers=True)
+load_inline("b", 'extern "C" long number() { return NUMBER; }', is_python_module=False, no_implicit_headers=True)
 
 
 class ModelNew(torch.nn.Module):
@@ -55,8 +55,10 @@ def test_a_batch_is_graded_goes_on_and_is_summed_up(
     monkeypatch.setenv("HARNESS_LOCK_DIR", str(tmp_path / "locks"))
     subs = tmp_path / "subs"
     subs.mkdir()
-    (subs / "good.py").write_text(EXTENSION)
-    (subs / "copy.py").write_text(EXTENSION)
+    # New each time: what an earlier run of the tests left in the cache would look like built ahead.
+    extension = EXTENSION.replace("NUMBER", str(time.time_ns()))
+    (subs / "good.py").write_text(extension)
+    (subs / "copy.py").write_text(extension)
     (subs / "broken.py").write_text(GOOD + "(")
     lines = tmp_path / "more.jsonl"
     lines.write_text(
