@@ -243,6 +243,7 @@ def _answer(session: Session, submission: Submission, report: Report, now: float
     submission.state, submission.done_at = State.DONE, now
     submission.verdict, submission.reason_code = report.verdict, report.reason.code
     submission.report = report.model_dump_json()
+    session.flush()
     keep_result(session, submission, report, now)
     add_event(session, submission, "done", {"verdict": report.verdict, "reason": report.reason.code}, now)
 

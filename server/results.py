@@ -13,11 +13,11 @@ from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass
 
-from sqlalchemy import delete, func, select
+from sqlalchemy import delete, func, insert, select
 from sqlalchemy.orm import Session
 
 from harness.report import Report, Verdict
-from server.store import Result, Submission, User
+from server.store import Result, Standing, Submission, User
 
 _NO_ANSWER = (Verdict.JUDGE_ERROR, Verdict.UNSTABLE)
 """Say nothing about a submission, so that an earlier answer stands."""
@@ -37,44 +37,71 @@ class Entry:
 
 def keep_result(session: Session, submission: Submission, report: Report, now: float) -> None:
     """Put an accepted time on its board. A regrade takes the entry of what it grades again off, however it ends."""
+    # Two answers for one user at once would each not see the other's, so they take turns.
+    session.execute(select(User.id).where(User.id == submission.user_id).with_for_update(key_share=True))
     if submission.regrade_of is not None and report.verdict not in _NO_ANSWER:
-        old = select(Submission.number).where(
-            (Submission.id == submission.regrade_of) | (Submission.regrade_of == submission.regrade_of)
-        )
-        session.execute(delete(Result).where(Result.submission_number.in_(old)))
+        _take_off(session, submission)
     timing, problem, device = report.timing, report.problem, report.device
     if report.verdict is not Verdict.ACCEPTED or timing is None or problem is None or device is None:
         return
     low, high = timing.candidate.ci95_us
     if not all(map(math.isfinite, (timing.candidate.median_us, low, high, timing.speedup, *timing.speedup_ci95))):
         return
-    session.add(
-        Result(
-            submission_number=submission.number,
-            user_id=submission.user_id,
-            problem_id=problem.id,
-            problem_version=problem.version,
-            workload=problem.workload,
-            device_name=device.name[:200],
-            median_us=timing.candidate.median_us,
-            low_us=low,
-            high_us=high,
-            speedup=timing.speedup,
-            speedup_low=timing.speedup_ci95[0],
-            speedup_high=timing.speedup_ci95[1],
-            fraction_of_floor=timing.fraction_of_floor,
-            at=now,
-        )
+    result = Result(
+        submission_number=submission.number,
+        user_id=submission.user_id,
+        problem_id=problem.id,
+        problem_version=problem.version,
+        workload=problem.workload,
+        device_name=device.name[:200],
+        median_us=timing.candidate.median_us,
+        low_us=low,
+        high_us=high,
+        speedup=timing.speedup,
+        speedup_low=timing.speedup_ci95[0],
+        speedup_high=timing.speedup_ci95[1],
+        fraction_of_floor=timing.fraction_of_floor,
+        at=now,
     )
+    session.add(result)
+    session.flush()
+    _stand(session, result)
+
+
+def _take_off(session: Session, submission: Submission) -> None:
+    """The results of all earlier gradings of the same submission."""
+    family = select(Submission.number).where(
+        (Submission.id == submission.regrade_of) | (Submission.regrade_of == submission.regrade_of)
+    )
+    for old in session.scalars(select(Result).where(Result.submission_number.in_(family))).all():
+        session.execute(delete(Standing).where(Standing.submission_number == old.submission_number))
+        session.delete(old)
+        session.flush()
+        _stand(session, old)
+
+
+def _stand(session: Session, about: Result) -> None:
+    """Find the best anew, of the user and on the board that this result is or was of."""
+    keys = ("problem_id", "problem_version", "workload", "device_name", "user_id")
+    where = {key: getattr(about, key) for key in keys}
+    best = session.scalar(
+        select(Result.submission_number)
+        .where(*(getattr(Result, key) == value for key, value in where.items()))
+        .order_by(Result.median_us, Result.submission_number)
+        .limit(1)
+    )
+    session.execute(delete(Standing).where(*(getattr(Standing, key) == value for key, value in where.items())))
+    if best is not None:
+        session.execute(insert(Standing).values(**where, submission_number=best))
 
 
 def boards(session: Session, problem_id: str, version: str) -> dict[str, list[str]]:
     """The devices that a version of a problem has entries of, each with its workloads; the fullest ones first."""
     rows = session.execute(
-        select(Result.device_name, Result.workload)
-        .where(Result.problem_id == problem_id, Result.problem_version == version)
-        .group_by(Result.device_name, Result.workload)
-        .order_by(func.count().desc(), Result.device_name, Result.workload)
+        select(Standing.device_name, Standing.workload)
+        .where(Standing.problem_id == problem_id, Standing.problem_version == version)
+        .group_by(Standing.device_name, Standing.workload)
+        .order_by(func.count().desc(), Standing.device_name, Standing.workload)
     )
     found: dict[str, list[str]] = {}
     for device, workload in rows:
@@ -86,28 +113,17 @@ def leaderboard(
     session: Session, problem_id: str, version: str, workload: str, device_name: str, limit: int
 ) -> list[Entry]:
     """The best of each user, fastest first."""
-    on_board = (
-        Result.problem_id == problem_id,
-        Result.problem_version == version,
-        Result.workload == workload,
-        Result.device_name == device_name,
-    )
-    best = (
-        select(
-            Result.submission_number,
-            func.row_number()
-            .over(partition_by=Result.user_id, order_by=(Result.median_us, Result.submission_number))
-            .label("place"),
-        )
-        .where(*on_board)
-        .subquery()
-    )
     rows = session.execute(
         select(Result, User.name, Submission.id)
-        .join(best, best.c.submission_number == Result.submission_number)
+        .join(Standing, Standing.submission_number == Result.submission_number)
         .join(User, User.id == Result.user_id)
         .join(Submission, Submission.number == Result.submission_number)
-        .where(best.c.place == 1)
+        .where(
+            Standing.problem_id == problem_id,
+            Standing.problem_version == version,
+            Standing.workload == workload,
+            Standing.device_name == device_name,
+        )
         .order_by(Result.median_us, Result.submission_number)
     ).all()
     highs = sorted(result.high_us for result, _, _ in rows)

@@ -5,7 +5,8 @@
       +--< submissions --< attempts >-- agents
                 |  |
                 |  +--< events     what a stream shows, numbered within the submission
-                +---- results      an accepted time, for leaderboards
+                +---- results      an accepted time
+                         +---- standings   the best of a user on a board
 
 Times are seconds since the epoch, as floats: SQLite and PostgreSQL then compare them alike. Texts that strangers write
 and that may hold any character (sources) are bytes, because PostgreSQL's text takes no NUL.
@@ -199,3 +200,15 @@ class Result(Base):
     speedup_high: Mapped[float] = mapped_column(Float(53))
     fraction_of_floor: Mapped[float | None] = mapped_column(Float(53))
     at: Mapped[float] = mapped_column(Float(53))
+
+
+class Standing(Base):
+    """Which of a user's results is their best on a board: a leaderboard reads a row a user, and not each result."""
+
+    __tablename__ = "standings"
+    problem_id: Mapped[str] = mapped_column(String(100), primary_key=True)
+    problem_version: Mapped[str] = mapped_column(String(64), primary_key=True)
+    workload: Mapped[str] = mapped_column(String(64), primary_key=True)
+    device_name: Mapped[str] = mapped_column(String(200), primary_key=True)
+    user_id: Mapped[int] = mapped_column(ForeignKey("users.id"), primary_key=True)
+    submission_number: Mapped[int] = mapped_column(ForeignKey("results.submission_number"))

@@ -7,6 +7,7 @@ import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
+from server.results import leaderboard
 from server.store import Base, Database, Submission
 
 
@@ -31,13 +32,37 @@ def old(empty_url: str) -> Database:
                 "INSERT INTO events (submission_number, number, at, kind, data) VALUES (7, 1, 12.5, 'queued', '{}')"
             )
         )
+        connection.execute(sa.text("INSERT INTO users (id, name, created_at, last_served) VALUES (2, 'bob', 1, 0)"))
+        for number, user, median in ((8, 1, 30.0), (9, 1, 20.0), (10, 1, 25.0), (11, 2, 22.0)):
+            connection.execute(
+                sa.text(
+                    "INSERT INTO submissions (number, id, user_id, problem_id, problem_version, mode, label, source, "
+                    "source_sha256, priority, state, created_at, attempts, events) "
+                    "SELECT :number, :id, :user, problem_id, problem_version, mode, label, source, source_sha256, 0, "
+                    "'done', 1, 1, 0 FROM submissions WHERE number = 7"
+                ),
+                {"number": number, "id": f"old{number}", "user": user},
+            )
+            connection.execute(
+                sa.text(
+                    "INSERT INTO results (submission_number, user_id, problem_id, problem_version, workload, "
+                    "device_name, median_us, low_us, high_us, speedup, speedup_low, speedup_high, at) "
+                    "VALUES (:number, :user, 'p', 'v', 'w', 'd', :median, :median, :median, 1, 1, 1, 1)"
+                ),
+                {"number": number, "user": user, "median": median},
+            )
     return database
 
 
 def test_an_old_store_is_upgraded_with_its_rows(old: Database):
     old.migrate()
     with old.read() as session:
-        (kept,) = session.scalars(sa.select(Submission)).all()
+        kept = session.scalars(sa.select(Submission).where(Submission.number == 7)).one()
+        board = leaderboard(session, "p", "v", "w", "d", 10)
+    assert [(entry.user, entry.submission_id, entry.rank) for entry in board] == [
+        ("ada", "old9", 1),
+        ("bob", "old11", 2),
+    ]
     assert (kept.id, kept.state, kept.created_at, kept.source) == ("abc", "queued", 12.5, b"class ModelNew: ...")
     assert kept.regrade_of is None
     old.migrate()  # again changes nothing
