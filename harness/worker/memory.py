@@ -39,7 +39,7 @@ class CpuMemory:
     def refill(self, sizes: list[int], count: int) -> None:
         """Poison what the next outputs of these sizes may be made in, as far as the C library hands it out again."""
         wanted = [size for size in sizes for _ in range(count) if size]
-        blocks = [torch.empty(size, dtype=torch.uint8) for size in _within(wanted)]
+        blocks = [torch.empty(size, dtype=torch.uint8, device="cpu") for size in _within(wanted)]
         for block in blocks:
             block.fill_(0xFF)
 

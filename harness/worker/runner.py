@@ -283,7 +283,7 @@ class Runner:
         sealed = order["sealed"]
         shape = (count, leaves, COLUMNS) if sealed else (0, leaves, COLUMNS)
         sums = torch.zeros(shape, dtype=torch.int64, device=self._device)
-        on_host = torch.empty(shape, dtype=torch.int64, pin_memory=self._device.type == "cuda")
+        on_host = torch.empty(shape, dtype=torch.int64, device="cpu", pin_memory=self._device.type == "cuda")
 
         def before(turn: int) -> None:
             if seeds:
