@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
@@ -67,6 +68,11 @@ def wide_twin(model: Any) -> Any:
 
 class WideMode(TorchDispatchMode):
     """Runs what it encloses in float64; `rounding` and `where` as in the module's first lines."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        # To keep its compiler out of this, torch would import it first, which takes seconds and leaves a folder behind.
+        return "torch._dynamo" in sys.modules
 
     def __init__(
         self, rounding: Rounding | None = None, where: Where = "results", spare: Callable[[], int] | None = None
