@@ -176,7 +176,7 @@ class TimeStage:
     def _prepare(self) -> Calibration:
         """Choose each side's mode, and let the clean process say what its clocks read beside a call."""
         reference, candidate = self._benches["reference"], self._benches["candidate"]
-        with self._blaming("reference"):
+        with candidate.worker.stopped(), self._blaming("reference"):
             self._flush_us = min(reference.empty_turns_us() for _ in range(2))
             reference.choose_mode(self._flush_us)
         if "compiled" in self._benches:
@@ -303,7 +303,9 @@ class TimeStage:
             )
             if found.confirmed or self._wrong() or attempt == _ROUNDS - 1:
                 break
-            # What has changed since the blocks were measured is no disagreement.
+            # What has changed since the blocks were measured, or disturbed the clean process, is no disagreement.
+            with self._alone("reference"), self._blaming("reference"):
+                calibration = self._calibrate(self._benches["reference"], self._benches["candidate"])
             self._walls_us = []
             singles = self._block("candidate", min(20, max(3, len(blocks[0]))), 0.0)
         return found
