@@ -170,7 +170,8 @@ class TimeStage:
             return
         if not self._wrong():
             self._evidence.timing = self._timing(plan, confirmed, warm_us)
-            if confirmed.confirmed and confirmed.tolerance_us > _SURE * abs(confirmed.inside_us):
+            unsure_us = max(confirmed.tolerance_us, confirmed.single_tolerance_us)
+            if confirmed.confirmed and unsure_us > _SURE * abs(confirmed.single_us):
                 self._evidence.warnings.append(_unsure(confirmed))
 
     def _prepare(self) -> Calibration:
@@ -414,8 +415,8 @@ class TimeStage:
 def _unsure(found: Agreement) -> Warning_:
     return Warning_(
         code="time.weakly_confirmed",
-        message=f"The grader's own clock was sure to within {found.tolerance_us:.1f} us of a call here, and one takes "
-        f"{found.inside_us:.1f} us by the worker's: that it takes no longer rests on the worker's word.",
+        message=f"The clocks could be {max(found.tolerance_us, found.single_tolerance_us):.1f} us apart here, and a "
+        f"call takes {found.single_us:.1f} us by the worker's: that it takes no longer rests on the worker's word.",
     )
 
 
