@@ -12,12 +12,13 @@ reason = "cuda.launch_failed"
 
 from __future__ import annotations
 
-import tomllib
 from collections import Counter
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+from harness.tables import read_table
 
 
 class ExpectedError(Exception):
@@ -49,19 +50,13 @@ class _Table(BaseModel):
     submission: Annotated[tuple[ExpectedSubmission, ...], Field(strict=False)]
 
 
+_TABLE = TypeAdapter(_Table)
+
+
 def load_expected(path: Path | str) -> tuple[ExpectedSubmission, ...]:
     """Read the table and check that its files exist and are named once for each device. Raises ExpectedError."""
     path = Path(path)
-    try:
-        table = _Table.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
-    except OSError as error:
-        raise ExpectedError(f"{path} cannot be read ({error.strerror or error}); check the path.") from None
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise ExpectedError(f"{path}: {place}: {first['msg']}; correct the entry.") from None
-    except (ValueError, RecursionError) as error:
-        raise ExpectedError(f"{path} is not UTF-8 TOML that can be read: {error}; correct that line.") from None
+    table = read_table(path, _TABLE, ExpectedError)
     for entry in table.submission:
         if not (path.parent / entry.file).is_file():
             raise ExpectedError(f"{path} names {entry.file!r}, which does not exist beside it; correct the name.")

@@ -34,15 +34,15 @@ Data, so that a program can hold the grader to it. A key that nobody knows is an
 
 from __future__ import annotations
 
-import tomllib
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
 from harness.report import Verdict
+from harness.tables import read_table
 
 Kind = Literal["cpu", "cuda"]
 Names = Annotated[tuple[str, ...], Field(strict=False)]
@@ -189,10 +189,10 @@ def default_folder() -> Path:
 
 def load_corpus(folder: Path) -> Corpus:
     """Read the tables and check that they fit together and with the files. Raises CorpusError."""
-    classes = _read(folder / "classes.toml", TypeAdapter(dict[str, AttackClass]))
+    classes = read_table(folder / "classes.toml", TypeAdapter(dict[str, AttackClass]), CorpusError)
     tables: dict[str, tuple[Attack | Honest, ...]] = {}
     for path in sorted(folder.glob("*/expected.toml")):
-        table = _read(path, TypeAdapter(_Table))
+        table = read_table(path, TypeAdapter(_Table), CorpusError)
         entries = (*table.attack, *table.honest)
         for entry in entries:
             _check_entry(folder, path, entry, classes)
@@ -202,19 +202,6 @@ def load_corpus(folder: Path) -> Corpus:
         raise CorpusError(f"no folder of {folder} has an expected.toml; name another folder.")
     _check_classes(folder, classes, tables)
     return Corpus(folder, classes, tables)
-
-
-def _read(path: Path, kind: TypeAdapter[Any]) -> Any:
-    try:
-        return kind.validate_python(tomllib.loads(path.read_text(encoding="utf-8")))
-    except OSError as error:
-        raise CorpusError(f"{path} cannot be read ({error.strerror or error}); check the path.") from None
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise CorpusError(f"{path}: {place}: {first['msg']}; correct the entry.") from None
-    except (ValueError, RecursionError) as error:
-        raise CorpusError(f"{path} is not UTF-8 TOML that can be read: {error}; correct that line.") from None
 
 
 def _check_entry(folder: Path, table: Path, entry: Attack | Honest, classes: dict[str, AttackClass]) -> None:
