@@ -29,7 +29,7 @@ from harness.checking import Checker
 from harness.clock.cold import flush_bytes
 from harness.clock.floor import with_floor
 from harness.clock.offset import Offset
-from harness.clock.peaks import load, load_or_measure
+from harness.clock.peaks import load_or_measure
 from harness.clock.plan import Goal, Side
 from harness.clock.readings import Source
 from harness.clock.ready import ready
@@ -301,11 +301,11 @@ class _Grading:
             raise self._not_timed(failure) from failure
         # The first time on a device, its peaks are measured: not while anything is timed. A CPU's move with whatever
         # else it does: a floor from them would mislead.
-        if self.device.kind == "cuda" and load(self.device) is None:
-            self._progress("time", "measuring the device, once")
-        peaks = load_or_measure(self.device, self.sandbox) if self.device.kind == "cuda" else None
-        offset = None
-        if peaks is not None:
+        peaks = offset = None
+        if self.device.kind == "cuda":
+            peaks = load_or_measure(
+                self.device, self.sandbox, on_measure=lambda: self._progress("time", "measuring the device, once")
+            )
             offset = Offset(peaks.event_offset_us, peaks.event_offset_half_us, peaks.null_kernel_us)
         stage = TimeStage(
             {"candidate": candidate, **baselines},

@@ -22,7 +22,7 @@ class Loop:
     seeds: tuple[int, ...] = ()
     """One a turn where random numbers matter, else none."""
     specs: tuple[TensorSpec, ...] = ()
-    """What a call returns: the memory that it may land in is poisoned before each turn."""
+    """What a call returns: the memory that it may land in is poisoned before the loop."""
     mode: Literal["device", "host"] = "device"
     """Events behind queued work, or the host's clock around call and wait."""
     queue_us: float = 0.0
@@ -36,9 +36,7 @@ class Loop:
 
     def order(self) -> dict[str, Any]:
         """As it travels."""
-        fields = {name: value for name, value in vars(self).items() if name != "specs"}
-        poison = [spec.nbytes for spec in self.specs]
-        return {**fields, "specs": [spec.to_json() for spec in self.specs], "poison": poison}
+        return {**vars(self), "specs": [spec.to_json() for spec in self.specs]}
 
 
 @dataclass(frozen=True)

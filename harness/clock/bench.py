@@ -24,7 +24,7 @@ from harness.seeds import Seeds
 from harness.transfer import TensorSpec, flat_bytes
 from harness.workers import Worker
 
-_QUEUE_US = 250.0
+QUEUE_US = 250.0
 """Idling queued before a single call, besides the write that empties L2: what a host may take to launch a call."""
 _QUEUE_MIN_US = 150.0
 """The same between the calls of a batch: the host has digests to queue as well, and can be ahead by several calls."""
@@ -56,6 +56,15 @@ class Sample:
     """Of a single call: what the worker said at its end."""
     sums: torch.Tensor | None = None
     """Of a call in a loop: the sums of its output as they were sealed when the loop ended, [leaves, 256] int64."""
+
+
+def readings_alone(worker: Worker, loop: Loop, count: int) -> list[float]:
+    """What the worker's clock reads in each of `count` loops of one turn, with a call of our own or none."""
+    readings = []
+    for _ in range(count):
+        worker.time(loop, _LIMIT_S)
+        readings += worker.times(loop).elapsed_us
+    return readings
 
 
 class Bench:
@@ -100,9 +109,9 @@ class Bench:
             host_us = statistics.median(sample.host_us for sample in behind)
             elapsed_us = statistics.median(sample.elapsed_us for sample in behind)
             # The host's own figure is not all: a call that gets shorter behind a longer queue was waiting for the host.
-            longer_us = statistics.median(self.single(queue_us=_LONGER * _QUEUE_US).elapsed_us for _ in range(3))
+            longer_us = statistics.median(self.single(queue_us=_LONGER * QUEUE_US).elapsed_us for _ in range(3))
             waited = elapsed_us - longer_us > max(_WAITED_US, _WAITED_SHARE * elapsed_us)
-            if host_us > _QUEUE_US + flush_us or waited:
+            if host_us > QUEUE_US + flush_us or waited:
                 self.mode = "host"
                 self.single()
             else:
@@ -119,9 +128,7 @@ class Bench:
         self.worker.put("pool", pool if key is None else masked(pool, key))
         return seeds
 
-    def single(
-        self, seeds: tuple[int, int] | None = None, *, queue_us: float = _QUEUE_US, warm: bool = False
-    ) -> Sample:
+    def single(self, seeds: tuple[int, int] | None = None, *, queue_us: float = QUEUE_US, warm: bool = False) -> Sample:
         """One call, on an input that is made now unless `seeds` says that it is there already."""
         key = None if seeds else secrets.randbits(_KEY_BITS)
         inputs_seed, call_seed = seeds or self.put_fresh(key=key)[0]
@@ -148,17 +155,14 @@ class Bench:
 
     def own_singles(self, kind: Own, count: int) -> list[float]:
         """Readings of single turns with a call of our own: what the clock says in just the way it does for `single`."""
-        loop = replace(self.loop, turns=1, kind=kind, queue_us=_QUEUE_US, restore_buffers=False)
-        readings = []
-        for _ in range(count):
-            self.worker.time(loop, _LIMIT_S)
-            readings += self.worker.times(loop).elapsed_us
-        return readings
+        loop = replace(self.loop, turns=1, kind=kind, queue_us=QUEUE_US, restore_buffers=False)
+        return readings_alone(self.worker, loop, count)
 
     def probe_singles(self, count: int) -> tuple[list[float], list[float]]:
         """Readings and walls, microseconds, of copies of tensors like the outputs, in just the way of `single`."""
-        loop = replace(self.loop, turns=1, kind="probe", inputs="pool", queue_us=_QUEUE_US, sealed=True)
-        loop = replace(loop, restore_buffers=False)
+        loop = replace(
+            self.loop, turns=1, kind="probe", inputs="pool", queue_us=QUEUE_US, sealed=True, restore_buffers=False
+        )
         readings, walls = [], []
         for _ in range(count):
             key = secrets.randbits(_KEY_BITS)

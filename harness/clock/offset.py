@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from harness.build.outcome import BuildOutcome
+from harness.clock.bench import QUEUE_US, Own, readings_alone
 from harness.clock.cold import flush_bytes
 from harness.clock.stats import median_of, student
 from harness.device import Device
@@ -26,8 +27,8 @@ from harness.workers import Worker
 
 _PROCESSES = 6
 _READINGS = 60
-_QUEUE_US = 250.0
-_LIMIT_S = 60.0
+_FIRST = 5
+"""Readings before those: what only first loops do is not looked at."""
 
 
 @dataclass(frozen=True)
@@ -84,17 +85,12 @@ def null_kernel_us(device: torch.device) -> float | None:
     return statistics.median(short) if len(short) >= _READINGS // 2 else None
 
 
-def _median(worker: Worker, kind: str) -> float:
+def _median(worker: Worker, kind: Own) -> float:
     worker.wait_ready()
     worker.open_device()
-    loop = Loop(turns=1, kind="empty" if kind == "empty" else "null", queue_us=_QUEUE_US)
-    readings = []
-    for number in range(_READINGS + 5):
-        worker.time(loop, _LIMIT_S)
-        reading = worker.times(loop).elapsed_us
-        readings += reading if number >= 5 else []
+    readings = readings_alone(worker, Loop(turns=1, kind=kind, queue_us=QUEUE_US), _FIRST + _READINGS)
     worker.close()
-    return median_of(readings)
+    return median_of(readings[_FIRST:])
 
 
 def _refuse(_: dict[str, Any]) -> BuildOutcome:

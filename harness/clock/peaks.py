@@ -23,6 +23,7 @@ import hashlib
 import json
 import os
 import secrets
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -181,11 +182,22 @@ def _derived(info: DeviceInfo) -> dict[str, float]:
     return derived
 
 
-def load_or_measure(device: Device, sandbox: Sandbox | None = None, *, again: bool = False) -> Peaks:
-    """The kept figures, or fresh ones, which are then kept; `again` measures in any case."""
+def load_or_measure(
+    device: Device,
+    sandbox: Sandbox | None = None,
+    *,
+    again: bool = False,
+    on_measure: Callable[[], None] | None = None,
+) -> Peaks:
+    """The kept figures, or fresh ones, which are then kept.
+
+    `again` measures in any case; `on_measure` is called before measuring.
+    """
     known = None if again else load(device)
     if known is not None:
         return known
+    if on_measure is not None:
+        on_measure()
     peaks = measure(device, sandbox)
     # A machine whose cache can't be written measures every time.
     with contextlib.suppress(OSError):

@@ -193,7 +193,7 @@ def load_corpus(folder: Path) -> Corpus:
     tables: dict[str, tuple[Attack | Honest, ...]] = {}
     for path in sorted(folder.glob("*/expected.toml")):
         table = read_table(path, TypeAdapter(_Table), CorpusError)
-        entries = (*table.attack, *table.honest)
+        entries: tuple[Attack | Honest, ...] = (*table.attack, *table.honest)
         for entry in entries:
             _check_entry(folder, path, entry, classes)
         _check_files(path, entries)

@@ -77,7 +77,7 @@ class CudaClock:
     def run(self, turns: Turns) -> None:
         """Make the calls and wait for the last."""
         if turns.mode == "host":
-            self._run_host(turns)
+            self._elapsed_us = self._host_us = _host_readings(turns, self._flush.zero_, self._wait)
             return
         cycles = int(turns.queue_us * _CYCLES_PER_US)
         for turn, call in enumerate(turns.calls):
@@ -104,21 +104,8 @@ class CudaClock:
             self._elapsed_us = [start.elapsed_time(end) * 1e3 for start, end in self._events[: self._count]]
         return self._elapsed_us, self._host_us
 
-    def _run_host(self, turns: Turns) -> None:
-        for turn, call in enumerate(turns.calls):
-            turns.before(turn)
-            if not turns.warm:
-                self._flush.zero_()
-            elif call is not None:
-                call()
-            torch.cuda.synchronize(self._device)
-            began = time.perf_counter_ns()
-            result = None if call is None else call()
-            torch.cuda.synchronize(self._device)
-            ended = time.perf_counter_ns()
-            turns.after(turn, result)
-            self._elapsed_us.append((ended - began) / 1e3)
-        self._host_us = self._elapsed_us
+    def _wait(self) -> None:
+        torch.cuda.synchronize(self._device)
 
 
 class CpuClock:
@@ -139,18 +126,31 @@ class CpuClock:
 
     def run(self, turns: Turns) -> None:
         """As on a CUDA device in host mode; there is no queue."""
-        for turn, call in enumerate(turns.calls):
-            turns.before(turn)
-            if not turns.warm:
-                self._flush.add_(1)
-            elif call is not None:
-                call()
-            began = time.perf_counter_ns()
-            result = None if call is None else call()
-            ended = time.perf_counter_ns()
-            turns.after(turn, result)
-            self._elapsed_us.append((ended - began) / 1e3)
+        self._elapsed_us = _host_readings(turns, lambda: self._flush.add_(1), _nothing)
 
     def readings(self) -> tuple[list[float], list[float]]:
         """Microseconds of each call of the last run, twice: a CPU is its own host."""
         return self._elapsed_us, self._elapsed_us
+
+
+def _host_readings(turns: Turns, make_cold: Callable[[], object], wait: Callable[[], None]) -> list[float]:
+    """Make the calls; microseconds of each by the host's clock, the wait for the device included."""
+    readings = []
+    for turn, call in enumerate(turns.calls):
+        turns.before(turn)
+        if not turns.warm:
+            make_cold()
+        elif call is not None:
+            call()
+        wait()
+        began = time.perf_counter_ns()
+        result = None if call is None else call()
+        wait()
+        ended = time.perf_counter_ns()
+        turns.after(turn, result)
+        readings.append((ended - began) / 1e3)
+    return readings
+
+
+def _nothing() -> None:
+    """A CPU has done its work when a call returns."""

@@ -38,10 +38,7 @@ class CpuMemory:
 
     def refill(self, sizes: list[int], count: int) -> None:
         """Poison what the next outputs of these sizes may be made in, as far as the C library hands it out again."""
-        wanted = [size for size in sizes for _ in range(count) if size]
-        blocks = [torch.empty(size, dtype=torch.uint8, device="cpu") for size in _within(wanted)]
-        for block in blocks:
-            block.fill_(0xFF)
+        _fill(_within([size for size in sizes for _ in range(count) if size]), torch.device("cpu"))
 
     def release(self) -> None:
         """Freed memory goes back by itself on a CPU."""
@@ -69,10 +66,7 @@ class CudaMemory:
         if not sizes:
             return
         # Twice each: a submission may take a workspace of the output's size before the output itself.
-        blocks = [torch.empty(size, dtype=torch.uint8, device=self._device) for size in sizes for _ in range(2) if size]
-        for block in blocks:
-            block.fill_(0xFF)
-        del blocks
+        _fill([size for size in sizes for _ in range(2) if size], self._device)
         torch.cuda.synchronize(self._device)
         if self._runtime is None:
             return
@@ -91,10 +85,7 @@ class CudaMemory:
 
     def refill(self, sizes: list[int], count: int) -> None:
         """Poison what the next `count` outputs of these sizes will be made in, and as much again."""
-        wanted = [size for size in sizes for _ in range(count + 1) if size]
-        blocks = [torch.empty(size, dtype=torch.uint8, device=self._device) for size in _within(wanted)]
-        for block in blocks:
-            block.fill_(0xFF)
+        _fill(_within([size for size in sizes for _ in range(count + 1) if size]), self._device)
 
     def reset_limits(self) -> None:
         """Set back what outlasts a call and can make the next one faster.
@@ -138,6 +129,13 @@ class CudaMemory:
             return 0, ""
         self._runtime.cudaGetErrorName.restype = ctypes.c_char_p
         return code, self._runtime.cudaGetErrorName(code).decode()
+
+
+def _fill(sizes: list[int], device: torch.device) -> None:
+    """Take blocks of these sizes, all at once, fill them, and give them back."""
+    blocks = [torch.empty(size, dtype=torch.uint8, device=device) for size in sizes]
+    for block in blocks:
+        block.fill_(0xFF)
 
 
 def _within(sizes: list[int]) -> list[int]:

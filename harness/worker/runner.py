@@ -265,7 +265,7 @@ class Runner:
         return {"type": "done"}
 
     def time(self, order: dict[str, Any]) -> dict[str, Any]:
-        """Get the clock's loop ready, say so, and run it when the grader says `go`; see clock.py and workers.Loop.
+        """Get the clock's loop ready, say so, and run it when the grader says `go`; see clock.py and loop.py.
 
         The grader's own clock runs from there, so the answer is given as soon as the loop has ended; `times` tells the
         rest. Of a single call the outputs are copied on the caller's stream, as in `call`. Of a loop they are only
@@ -276,12 +276,12 @@ class Runner:
         assert self._page is not None
         if order["restore_buffers"]:
             self._restore_buffers(order["model"])
-        seeds, count, leaves = order["seeds"], order["turns"], len(order["specs"])
+        specs = [TensorSpec.from_json(spec) for spec in order["specs"]]
+        seeds, count, sealed = order["seeds"], order["turns"], order["sealed"]
         self._memory.poison([])
-        self._memory.refill(order["poison"], count)
+        self._memory.refill([spec.nbytes for spec in specs], count)
         self._timed = []
-        sealed = order["sealed"]
-        shape = (count, leaves, COLUMNS) if sealed else (0, leaves, COLUMNS)
+        shape = (count if sealed else 0, len(specs), COLUMNS)
         sums = torch.zeros(shape, dtype=torch.int64, device=self._device)
         on_host = torch.empty(shape, dtype=torch.int64, device="cpu", pin_memory=self._device.type == "cuda")
 
@@ -292,13 +292,14 @@ class Runner:
         def after(turn: int, result: Any) -> None:
             kept = self._keep_early(result) if count == 1 else self._keep(result)
             self._timed.append(kept)
-            # An output of another form is found out when it is looked at.
-            for leaf, row in zip(kept.call.live if sealed else (), sums[turn] if sealed else (), strict=False):
-                column_sums(flat_bytes(leaf), row)
+            if sealed:
+                # An output of another form is found out when it is looked at.
+                for leaf, row in zip(kept.call.live, sums[turn], strict=False):
+                    column_sums(flat_bytes(leaf), row)
 
         ignored = order["kind"] in ("empty", "null")
         turns = Turns(
-            self._calls_of(order),
+            self._calls_of(order, specs),
             order["mode"],
             order["queue_us"],
             order["warm"],
@@ -319,7 +320,7 @@ class Runner:
             self._page.done(said)
         if order["kind"] == "probe":
             self._timed = []
-        self._calls["sums"] = _Call(live=[on_host.to(self._device)])
+        self._calls["sums"] = _Call(live=[sums])
         return {"type": "ran", "seal": said.hex()}
 
     def times(self, order: dict[str, Any]) -> dict[str, Any]:
@@ -335,7 +336,7 @@ class Runner:
         elapsed_us, host_us = self._clock.readings()
         return {"type": "timed", "outputs": outputs, "elapsed_us": elapsed_us, "host_us": host_us}
 
-    def _calls_of(self, order: dict[str, Any]) -> list[Any]:
+    def _calls_of(self, order: dict[str, Any], specs: list[TensorSpec]) -> list[Any]:
         """What the turns of a loop call."""
         assert self._clock is not None
         turns = order["turns"]
@@ -346,7 +347,6 @@ class Runner:
             case "null":
                 return [self._clock.null] * turns
             case "probe":
-                specs = [TensorSpec.from_json(spec) for spec in order["specs"]]
                 sources = [spec.empty(self._device).zero_() for spec in specs]
                 return [functools.partial(_copied, sources)] * turns
             case _:
