@@ -1,4 +1,4 @@
-"""Work that is done before its call is timed, or after, is found on any machine, however busy: by bytes, not by times."""
+"""Work done before its call is timed, or after, is found on any machine, however busy: by bytes and not by times."""
 
 from __future__ import annotations
 
