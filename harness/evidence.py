@@ -63,6 +63,8 @@ class Evidence:
     """Outputs of a second call on the same input, where the first was right and this one wrong."""
     shared: Shared | None = None
     """Memory that an output shares with what it must not."""
+    trace_prevented: bool = False
+    """No trace of the submission's kernels could be had, and one of the reference's could."""
     own_kernel_share: float | None = None
     """Least share of the GPU time that the problem asks the submission's own kernels to have."""
     audit: Audit | None = None

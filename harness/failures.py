@@ -24,7 +24,14 @@ def judge_failure(evidence: Evidence, failure: WorkerFailure) -> Judgement:
             f"The worker could not be started, before any of the submission ran ({failure.message}).",
             traceback=failure.failed.traceback if failure.failed else "",
         )
-    handlers = {"failed": _raised, "died": _died, "late": _late, "limit": _limit, "protocol": _protocol}
+    handlers = {
+        "failed": _raised,
+        "died": _died,
+        "late": _late,
+        "limit": _limit,
+        "protocol": _protocol,
+        "hoarded": _hoarded,
+    }
     return handlers[failure.kind](evidence, failure)
 
 
@@ -155,6 +162,11 @@ def _limit(evidence: Evidence, failure: WorkerFailure) -> Judgement:
         limit=ended.limit_value,
         used=ended.used,
     )
+
+
+def _hoarded(evidence: Evidence, failure: WorkerFailure) -> Judgement:
+    del evidence
+    return say(Verdict.MEMORY_LIMIT, "limit.device_memory", f"{sentence(failure.message)} Use less.")
 
 
 def _protocol(evidence: Evidence, failure: WorkerFailure) -> Judgement:

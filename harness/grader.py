@@ -35,6 +35,7 @@ from harness.clock.readings import Source
 from harness.clock.ready import ready
 from harness.clock.stage import ReferenceFailed, TimeStage
 from harness.device import Device, DeviceError, open_device
+from harness.device_memory import DeviceMemory, lacks_device_memory
 from harness.events import EventSink, Progress, StageEnded, StageStarted, ignore
 from harness.evidence import Evidence
 from harness.judge import judge
@@ -176,6 +177,8 @@ class _Grading:
             say=lambda what: self._progress(self._stage_name, what),
         )
         self._stage_name = "load"
+        self._candidate: Worker | None = None
+        self._memory: DeviceMemory | None = None
 
     def run(self) -> Report:
         """From the first stage to the report."""
@@ -185,10 +188,17 @@ class _Grading:
                     self._stages(self.submission, stack)
             except WorkerFailure as failure:
                 self.evidence.failure = failure
-            except (ProblemError, DeviceError, DeviceBusy):
+            except (DeviceError, DeviceBusy):
                 raise
-            except Exception:  # noqa: BLE001 - ours, whatever it is, and never blamed on the submission
-                self.evidence.internal = traceback.format_exc()
+            except Exception as error:
+                told = traceback.format_exc()
+                if lacks_device_memory(error) and (hoarded := self._hoarded()):
+                    self.evidence.failure = hoarded
+                elif isinstance(error, ProblemError):
+                    raise
+                else:
+                    # Ours, whatever it is, and never blamed on the submission.
+                    self.evidence.internal = told
         return self._report()
 
     def _stages(self, submission: Submission, stack: contextlib.ExitStack) -> None:
@@ -196,7 +206,7 @@ class _Grading:
         stack.callback(aside.shutdown)  # after the workers are gone, so that nothing is waited for
         with self._stage("load"):
             # Both start before anything else: importing torch is most of their time, and they do it side by side.
-            candidate = self._start_worker(stack)
+            candidate = self._candidate = self._start_worker(stack)
             timed = self.evidence.mode == "run" and self.workload.timed
             if self.evidence.mode == "run" and not timed:
                 self.evidence.warnings.append(_not_timed_warning(self.workload))
@@ -210,6 +220,7 @@ class _Grading:
             self._compile_rest(candidate, oracle)
             return
         with self.lock.held(), ready(self.device, candidate.torch_device, self.evidence.warnings) as usable:
+            self._memory = DeviceMemory.of(candidate.torch_device)
             # The reference's process gets ready while the candidate is checked; nothing is timed yet.
             opened = aside.submit(self._open_baselines, baselines.values())
             with self._stage("check"):
@@ -222,10 +233,17 @@ class _Grading:
                     self._time(candidate, baselines, opened, oracle, usable.source)
             if self._right_so_far():
                 with self._stage("audit"):
-                    self._audit(candidate, oracle, submission)
+                    self._audit(candidate, baselines.get("reference"), oracle, submission)
             for worker in (candidate, *baselines.values()):
                 worker.close()
             usable.look_after()
+
+    def _hoarded(self) -> WorkerFailure | None:
+        """The submission's failure, its process ended, if it had the memory that somebody else lacks now."""
+        if self._memory is None or self._candidate is None:
+            return None
+        message = self._memory.hoarded(self._candidate.close)
+        return WorkerFailure("hoarded", "call", message) if message else None
 
     def _compile_rest(self, candidate: Worker, oracle: Oracle) -> None:
         """Extensions that are built in the constructor; without a device, a failure there says nothing."""
@@ -332,12 +350,19 @@ class _Grading:
                 self.evidence.timing, self.problem, self.workload, peaks, output_bytes=oracle.output_bytes
             )
 
-    def _audit(self, candidate: Worker, oracle: Oracle, submission: Submission) -> None:
+    def _audit(self, candidate: Worker, clean: Worker | None, oracle: Oracle, submission: Submission) -> None:
         elapsed_s = sum(stage.seconds for stage in self.stages)
         spec = self.problem.spec
         self.evidence.own_kernel_share = spec.policy.own_kernel_share
         stage = AuditStage(
-            candidate, oracle, self.seeds, self.evidence, spec, source=submission.source, elapsed_s=elapsed_s
+            candidate,
+            oracle,
+            self.seeds,
+            self.evidence,
+            spec,
+            source=submission.source,
+            elapsed_s=elapsed_s,
+            clean=clean,
         )
         stage.run(lambda what: self._progress("audit", what))
 

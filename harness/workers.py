@@ -37,7 +37,7 @@ from harness.window import HALF_MAX, Window, create
 from harness.window import Kind as WindowKind
 from harness.wire import PROTOCOL, Channel, Closed, Late, WireError
 
-Kind = Literal["failed", "died", "late", "limit", "protocol"]
+Kind = Literal["failed", "died", "late", "limit", "protocol", "hoarded"]
 BuildHook = Callable[[dict[str, Any]], BuildOutcome]
 _C = TypeVar("_C", bound=claims.Claim)
 
@@ -72,7 +72,7 @@ class WorkerFailure(Exception):
 
     kind: Kind
     """failed: the submission raised or broke a rule; died: the process ended; late: no answer in time; limit: the
-    sandbox ended it; protocol: what came was no answer."""
+    sandbox ended it; protocol: what came was no answer; hoarded: it left others no memory on the device."""
     phase: str
     """What it was asked to do: start, open, import, construct, load_state, put, call, fetch."""
     message: str

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from harness import Verdict
+from harness.audit.findings import Audit
 from harness.build.diagnostics import Diagnostic
 from harness.build.outcome import BuildFailure, BuildOutcome, FailureCode
 from harness.claims import Failed
@@ -166,6 +167,11 @@ CASES: list[tuple[dict[str, Any], Verdict, str, str]] = [
     ({"early": RIGHT, "live": WRONG}, REJECTED, "output.overwritten", "changed afterwards"),
     ({"early": RIGHT, "live": RIGHT, "timed": WRONG}, WRONG_ANSWER, "output.timed_values", "kept from call to call"),
     ({"early": RIGHT, "live": RIGHT, "mutated": WRONG}, REJECTED, "input.mutated", "6 of 12 elements.*work on a copy"),
+    ({"early": RIGHT, "live": RIGHT, "audit": Audit(), "own_kernel_share": 0.5, "trace_prevented": True}, REJECTED,
+     "policy.no_trace", "50 % of the GPU time, and no trace"),
+    ({"early": RIGHT, "live": RIGHT, "audit": Audit(), "own_kernel_share": 0.5}, ACCEPTED, "grade.correct", ""),
+    ({"failure": WorkerFailure("hoarded", "call", "the submission held 90 GB")}, MEMORY, "limit.device_memory",
+     "^The submission held 90 GB. Use less"),
     ({"early": RIGHT, "live": RIGHT}, ACCEPTED, "grade.correct", "^Every output matches the reference.$"),
 ]  # fmt: skip
 

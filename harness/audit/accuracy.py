@@ -14,7 +14,7 @@ from harness.audit.formats import MANTISSA, emulated, precision_of
 from harness.audit.oracle64 import Call, Kept, WideOracle
 from harness.audit.precision import LEAST, Coarse, Collected, LeafErrors, Runs, Sample, judge_leaf, with_sizes
 from harness.audit.probes import KINDS, OWN, probe
-from harness.audit.wide import NotWide, Where
+from harness.audit.wide import NoMemory, NotWide, Where
 from harness.compare import Expected
 from harness.oracle import Oracle
 from harness.seeds import Seeds
@@ -46,6 +46,8 @@ class Accuracy:
         self.left_out: list[str] = []
         self._wide: WideOracle | None = None
         self._explained_s = 0.0
+        self.postponed: Answered | None = None
+        """An answer on the problem's own inputs that there was no memory to judge while the submission held some."""
         self.possible = MANTISSA.get(spec.precision, 0) > MANTISSA["fp8"]
         """Whether there is anything to find out by further calls."""
         if not self.possible:
@@ -79,6 +81,11 @@ class Accuracy:
             return
         try:
             self._leaves += self._judged(answer)
+        except NoMemory as error:
+            if answer.kind == OWN:
+                self.postponed, self.possible = answer, False
+            else:
+                self.skip(answer.kind, f"the reference can't be run in float64, because {error}")
         except NotWide as error:
             text = f"the reference can't be run in float64, because {error}"
             if answer.kind == OWN:
@@ -86,6 +93,16 @@ class Accuracy:
                 self.left_out.append(f"Not judged: {text}.")
             else:
                 self.skip(answer.kind, text)
+
+    def judge_postponed(self) -> None:
+        """Once more, now that the submission holds nothing: whoever takes memory is not spared for it."""
+        answer, self.postponed = self.postponed, None
+        assert answer is not None
+        self.release()
+        try:
+            self._leaves += self._judged(answer)
+        except NotWide as error:
+            self.left_out.append(f"Not judged: the reference can't be run in float64, because {error}.")
 
     def result(self) -> Precision:
         """What all of it shows."""

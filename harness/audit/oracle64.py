@@ -13,7 +13,7 @@ import torch
 
 from harness.audit.formats import Emulated, below, noise
 from harness.audit.precision import Coarse, Sample
-from harness.audit.wide import NotWide, Where, WideMode, wide_defaults, wide_twin, widen
+from harness.audit.wide import NoMemory, NotWide, Where, WideMode, wide_defaults, wide_twin, widen
 from harness.compare import Expected
 from harness.machine import spare_memory
 from harness.oracle import Oracle
@@ -46,7 +46,7 @@ class WideOracle:
         self._oracle, self._device = oracle, device
         state = sum(tensor.nbytes for tensor in oracle.state().values())
         if self._spare() < 4 * state:
-            raise NotWide("there is no memory for its parameters in float64")
+            raise NoMemory("there is no memory for its parameters in float64")
         self._twin = wide_twin(oracle.model)
         self._plain = False
         self.products = 0
@@ -131,9 +131,9 @@ class WideOracle:
             raise
         except torch.OutOfMemoryError:
             torch.cuda.empty_cache()
-            raise NotWide("the device has no memory for it") from None
+            raise NoMemory("the device has no memory for it") from None
         except MemoryError:
-            raise NotWide("the machine has no memory for it") from None
+            raise NoMemory("the machine has no memory for it") from None
         except Exception as error:  # the author's code, asked for what it was not written for
             text = " ".join(str(error).split())[:200]
             raise NotWide(f"it raises {type(error).__name__} there ({text})") from error

@@ -57,8 +57,11 @@ class AuditStage:
         *,
         source: str,
         elapsed_s: float,
+        clean: Worker | None = None,
     ) -> None:
-        """`source`: the submission's text; `elapsed_s`: what the grading has taken so far."""
+        """`source`: the submission's text; `elapsed_s`: what the grading has taken so far; `clean`: the reference's
+        process, if there is one."""
+        self._clean = clean
         self._worker, self._oracle, self._seeds, self._evidence = worker, oracle, seeds, evidence
         self._spec, self._source = spec, source
         self._budget_s = max(_LEAST_S, _SHARE * elapsed_s)
@@ -76,6 +79,9 @@ class AuditStage:
             say("own inputs")
             if self._own(say):
                 self._probes(say)
+            if self._accuracy.postponed is not None:
+                self._worker.close()
+                self._accuracy.judge_postponed()
         finally:
             self._accuracy.release()
         self._evidence.warnings += static.warnings(self._source)
@@ -152,7 +158,10 @@ class AuditStage:
         traced = self._worker.trace(_source(OWN), _TRACED, self._spec.limits.call_s)
         if not traced.kernels:
             self._left_out.append(f"Which kernels run: no trace could be had ({traced.note[:200]}).")
-            self._evidence.warnings.append(no_trace_warning(self._spec.policy.own_kernel_share))
+            if self._spec.policy.own_kernel_share is not None and self._clean_can_be_traced(inputs):
+                self._evidence.trace_prevented = True
+            else:
+                self._evidence.warnings.append(no_trace_warning(self._spec.policy.own_kernel_share))
             return
         builds = [build for build in self._evidence.builds if build.ok]
         libraries = [build.library for build in builds if build.library is not None]
@@ -165,6 +174,18 @@ class AuditStage:
         )
         self._found = self._found.model_copy(update={"kernels": kernels, "own_kernel_share": own_share(kernels)})
         self._evidence.warnings += kernel_warnings(kernels, self._evidence)
+
+    def _clean_can_be_traced(self, inputs: list[object]) -> bool:
+        """Whether a trace can be had here of a process that has no reason to prevent it."""
+        if self._clean is None:
+            return False
+        self._clean.put(_source(OWN), tuple(inputs))
+        try:
+            return bool(self._clean.trace(_source(OWN), 1, self._spec.limits.call_s).kernels)
+        except WorkerFailure:
+            return False
+        finally:
+            self._clean.close()
 
     def _share(self, first: Answered) -> None:
         """Whether outputs share memory with inputs or with each other, seen by writing to all of them."""

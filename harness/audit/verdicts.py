@@ -29,6 +29,14 @@ def judge_audit(evidence: Evidence) -> Judgement | None:
     if audit.precision is not None and audit.precision.below and audit.precision.policy == "reject":
         return _below_spec(audit.precision)
     share, least = audit.own_kernel_share, evidence.own_kernel_share
+    if least is not None and evidence.trace_prevented:
+        return say(
+            Verdict.REJECTED,
+            "policy.no_trace",
+            f"The problem asks that kernels of the submission's own have {100 * least:.3g} % of the GPU time, and no "
+            "trace of its calls could be had, while one of the reference's could: leave the profiler (CUPTI) alone.",
+            least=least,
+        )
     if least is not None and share is not None and share < least:
         return say(
             Verdict.REJECTED,

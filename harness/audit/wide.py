@@ -50,6 +50,10 @@ class NotWide(Exception):
     """The reference can't be run in float64. The message says why, in words that follow `because`."""
 
 
+class NoMemory(NotWide):
+    """It can't for lack of memory, which others may have taken."""
+
+
 def widen(value: Any) -> Any:
     """Nested values with every floating-point tensor in float64, complex ones in complex128."""
     return tree_map(_widen_leaf, value)
@@ -61,7 +65,7 @@ def wide_twin(model: Any) -> Any:
         twin = copy.deepcopy(model)
         return twin._apply(_widen_leaf) if isinstance(twin, torch.nn.Module) else twin
     except torch.OutOfMemoryError:
-        raise NotWide("the device has no memory for a copy of its parameters") from None
+        raise NoMemory("the device has no memory for a copy of its parameters") from None
     except Exception as error:  # any author's object may refuse to be copied
         raise NotWide(f"its model can't be copied ({type(error).__name__})") from error
 
@@ -146,7 +150,7 @@ class WideMode(TorchDispatchMode):
             if isinstance(tensor, torch.Tensor) and tensor.nbytes > self._largest:
                 self._largest = tensor.nbytes
                 if self._spare() < 2 * self._largest:
-                    raise NotWide("the machine has no memory for it")
+                    raise NoMemory("the machine has no memory for it")
 
 
 @contextlib.contextmanager

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from harness import Report, Submission, Verdict, grade
+from harness.audit.oracle64 import WideOracle
 from harness.problem import Problem
+from harness.sandbox import Exit
+from harness.workers import Worker
 
 REFERENCE = """
 import torch
@@ -177,6 +181,31 @@ def test_another_result_for_the_same_input_is_seen(tmp_path: Path) -> None:
     assert same.audit.repeat.repeatable
     assert same.audit.own_kernel_share is None
     assert same.audit.left_out == ["Which kernels run: there is no trace of a CPU's work."]
+
+
+def test_who_takes_memory_is_not_spared_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As long as the submission lives there is none for the float64 run."""
+    living, (start, close) = set(), (Worker.__init__, Worker.close)
+
+    def started(worker: Worker, *args: Any, **kwargs: Any) -> None:
+        start(worker, *args, **kwargs)
+        living.add(worker)
+
+    def closed(worker: Worker) -> Exit:
+        living.discard(worker)
+        return close(worker)
+
+    monkeypatch.setattr(Worker, "__init__", started)
+    monkeypatch.setattr(Worker, "close", closed)
+    monkeypatch.setattr(WideOracle, "_spare", lambda _: 0 if living else 1 << 40)
+    report = graded(TF32, tmp_path)
+    assert (report.verdict, report.reason.code) == (Verdict.REJECTED, "precision.below_spec")
+    monkeypatch.setattr(WideOracle, "_spare", lambda _: 0)
+    unknown = graded(TF32, tmp_path)
+    assert unknown.accepted
+    assert unknown.audit is not None
+    assert unknown.audit.precision is not None
+    assert "has no memory for it" in unknown.audit.precision.left_out[-1]
 
 
 def test_a_hint_in_the_text_is_a_warning_and_no_verdict(tmp_path: Path) -> None:
