@@ -4,7 +4,8 @@
 
 Each sample that expected.toml accepts on the device is graded by turns in both ways, ABBA, after one round that counts
 for nothing (builds come from the cache then, and the device's peaks are known). A line for each sample: medians, the
-ratio, and the stages that make the difference. What is wanted is a ratio of at most 1.2.
+ratio, and the stages that make the difference. What is wanted is a ratio of at most 1.2. A grading can't be told to
+leave its audit out: the time of that stage, which is the last, is taken off instead.
 """
 
 from __future__ import annotations
@@ -31,7 +32,12 @@ def graded(problem: Path, submission: Path, device: str, way: str) -> tuple[floa
     """Seconds to the verdict in this process, and the report."""
     began = time.monotonic()
     report = grade(problem, submission, device=device, **WAYS[way])
-    return time.monotonic() - began, report
+    took = time.monotonic() - began
+    if way == "trusting":
+        audits_s = sum(stage.seconds for stage in report.stages if stage.name == "audit")
+        stages = [stage for stage in report.stages if stage.name != "audit"]
+        return took - audits_s, report.model_copy(update={"stages": stages})
+    return took, report
 
 
 def turns(rounds: int) -> Iterator[str]:
