@@ -12,7 +12,7 @@ from starlette.concurrency import run_in_threadpool
 
 from harness.version import VERSION
 from server import jobs
-from server.api import agents, boards, metrics, problems_json, submissions
+from server.api import agents, boards, document, metrics, problems_json, submissions
 from server.api.headers import SafeHeaders
 from server.api.limits import BodyLimits
 from server.pages import routes
@@ -50,6 +50,7 @@ def make_app(serving: Services) -> FastAPI:
     for part in (submissions, boards, agents, metrics):
         app.include_router(part.router)
     routes.install(app)
+    document.install(app)
 
     app.add_middleware(BodyLimits, settings=serving.settings)
     app.add_middleware(SafeHeaders)

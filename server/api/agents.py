@@ -21,7 +21,7 @@ from harness.version import VERSION
 from server import jobs
 from server.api.auth import AgentKey, Serving
 from server.api.models import Mode, Name, Printable
-from server.api.problems_json import ApiError, responses
+from server.api.problems_json import KEYED, WITH_BODY, ApiError, responses
 from server.keys import Caller
 from server.services import QUEUE, Services
 from server.store import Agent, Attempt, Submission
@@ -31,11 +31,15 @@ router = APIRouter(prefix="/v1/agent", tags=["agents"])
 T = TypeVar("T")
 _LOOK_S = 2.0
 Token = Annotated[str, Header(alias="X-Attempt-Token", max_length=100)]
-AttemptId = Annotated[int, Field(ge=1, lt=1 << 62)]
+AttemptId = Annotated[int, Field(ge=1, le=(1 << 53) - 1)]
+
+
+def _responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    return responses(*KEYED, *WITH_BODY, *statuses)
 
 
 class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", strict=True, use_attribute_docstrings=True)
 
 
 class Hello(_Model):
@@ -130,7 +134,7 @@ class Bye(_Model):
     agent_id: AttemptId
 
 
-@router.post("/hello", responses=responses())
+@router.post("/hello", responses=_responses())
 def hello(said: Hello, serving: Serving, caller: AgentKey) -> Welcome:
     """Be known, and learn what is not as it should be."""
     refused = None
@@ -154,7 +158,7 @@ def hello(said: Hello, serving: Serving, caller: AgentKey) -> Welcome:
     return Welcome(agent_id=agent_id, lease_s=serving.settings.lease_s, refused=refused, other_problems=others)
 
 
-@router.post("/claim", response_model=Work | None, responses=responses(404, 409))
+@router.post("/claim", response_model=Work | None, responses=_responses(404, 409))
 async def claim(wanted: Wanted, serving: Serving, caller: AgentKey) -> Work | None:
     """The next submission; null when none came within `wait_s`."""
     loop = asyncio.get_running_loop()
@@ -207,7 +211,7 @@ def _own_agent(agent: Agent | None, caller: Caller) -> Agent:
     return agent
 
 
-@router.post("/attempts/{attempt_id}/renew", responses=responses(404))
+@router.post("/attempts/{attempt_id}/renew", responses=_responses(404))
 def renew(attempt_id: AttemptId, said: Renewal, token: Token, serving: Serving, caller: AgentKey) -> StandingView:
     """Keep the lease and tell what happened."""
     events: list[tuple[str, dict[str, Any]]] = [
@@ -230,7 +234,7 @@ def renew(attempt_id: AttemptId, said: Renewal, token: Token, serving: Serving, 
     return StandingView(standing=standing)
 
 
-@router.post("/attempts/{attempt_id}/report", responses=responses(404, 409))
+@router.post("/attempts/{attempt_id}/report", responses=_responses(404, 409))
 def report(attempt_id: AttemptId, report: Report, token: Token, serving: Serving, caller: AgentKey) -> Counted:
     """The answer."""
     with serving.database.write() as session:
@@ -243,7 +247,7 @@ def report(attempt_id: AttemptId, report: Report, token: Token, serving: Serving
     return Counted(counted=counted)
 
 
-@router.post("/attempts/{attempt_id}/give-up", responses=responses(404))
+@router.post("/attempts/{attempt_id}/give-up", responses=_responses(404))
 def give_up(attempt_id: AttemptId, said: GiveUp, token: Token, serving: Serving, caller: AgentKey) -> StandingView:
     """Hand the submission back, for another attempt."""
     why = said.why.replace("\x00", "\ufffd")
@@ -255,7 +259,7 @@ def give_up(attempt_id: AttemptId, said: GiveUp, token: Token, serving: Serving,
     return StandingView(standing="over")
 
 
-@router.post("/bye", responses=responses(404))
+@router.post("/bye", responses=_responses(404))
 def bye(said: Bye, serving: Serving, caller: AgentKey) -> StandingView:
     """The agent stops, as it was asked to."""
     now = serving.clock()

@@ -9,7 +9,8 @@ import re
 from collections.abc import Callable
 from typing import Annotated, Any
 
-from fastapi import Depends, Request
+from fastapi import Depends, Request, Security
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from sqlalchemy import select
 
 from server.api.problems_json import ApiError
@@ -20,6 +21,10 @@ from server.store import Submission
 COOKIE = "harness_key"
 _ID = re.compile(r"[0-9a-f]{1,32}")
 _CHALLENGE = {"WWW-Authenticate": "Bearer"}
+# For the OpenAPI document only: what it says about a key that is missing is not ours.
+_BEARER = HTTPBearer(scheme_name="key", description="As harness keys create prints it.", auto_error=False)
+KEY_OPTIONAL: dict[str, Any] = {"security": [{}, {"key": []}]}
+"""For the document of an operation that a Reader may call."""
 
 
 def services(request: Request) -> Services:
@@ -50,11 +55,13 @@ def caller_of(serving: Services, text: str) -> Caller:
     return caller
 
 
-def optional_caller(request: Request, serving: Serving) -> Caller | None:
+def optional_caller(
+    request: Request, serving: Serving, _: Annotated[HTTPAuthorizationCredentials | None, Security(_BEARER)] = None
+) -> Caller | None:
     """Whose key came with the request; None when none came."""
     header = request.headers.get("authorization")
     if header is not None:
-        scheme, _, text = header.partition(" ")
+        scheme, _space, text = header.partition(" ")
         if scheme.lower() != "bearer":
             raise ApiError(401, "no-key", "Send the key as Authorization: Bearer KEY.", _CHALLENGE)
         return caller_of(serving, text.strip())
@@ -91,13 +98,3 @@ def own_submission(serving: Services, caller: Caller, submission_id: str) -> Sub
     if found is None or not (caller.admin or found.user_id == caller.user_id):
         raise ApiError(404, "no-such-submission", "There is no such submission, or it is not yours.")
     return found
-
-
-def as_known(serving: Services, request: Request) -> dict[str, Any]:
-    """For pages: whose cookie came, without an error when it is no key."""
-    try:
-        return {"caller": optional_caller(request, serving)}
-    except ApiError as error:
-        if error.status == 429:
-            raise
-        return {"caller": None}

@@ -11,9 +11,9 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from harness.problem import Problem
-from server.api.auth import Reader, Serving
+from server.api.auth import KEY_OPTIONAL, Reader, Serving
 from server.api.models import when
-from server.api.problems_json import ApiError, responses
+from server.api.problems_json import KEYED, ApiError, responses
 from server.keys import Caller
 from server.results import Entry, boards, leaderboard
 from server.services import Services
@@ -117,7 +117,7 @@ def find_problem(serving: Services, name: str) -> Problem:
     return problem
 
 
-@router.get("/problems", tags=["problems"])
+@router.get("/problems", tags=["problems"], responses=responses())
 def problems(serving: Serving) -> list[ProblemSummary]:
     """The problems."""
     return [_summary(problem) for problem in serving.catalogue.values()]
@@ -157,7 +157,7 @@ def problem_view(found: Problem) -> ProblemView:
     )
 
 
-@router.get("/devices", tags=["devices"], responses=responses())
+@router.get("/devices", tags=["devices"], responses=responses(*KEYED), openapi_extra=KEY_OPTIONAL)
 def devices(serving: Serving, caller: Reader) -> list[DeviceView]:
     """Every agent that was heard of, and how it is. Without a key too."""
     with serving.database.read() as session:
@@ -202,7 +202,9 @@ def device_views(session: Session, serving: Services, *, admin: bool) -> list[De
     return found
 
 
-@router.get("/leaderboard/{problem}", tags=["leaderboard"], responses=responses(404))
+@router.get(
+    "/leaderboard/{problem}", tags=["leaderboard"], responses=responses(*KEYED, 404), openapi_extra=KEY_OPTIONAL
+)
 def board(
     problem: Annotated[str, Path(max_length=100)],
     serving: Serving,

@@ -26,7 +26,7 @@ async def read_request(request: Request) -> NewSubmission:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     try:
         if kind == "application/json":
-            return NewSubmission.model_validate_json(await request.body())
+            return NewSubmission.model_validate_json(await request.body(), strict=True)
         if kind in ("multipart/form-data", "application/x-www-form-urlencoded"):
             return NewSubmission.model_validate(await _form(request))
     except ValidationError as error:

@@ -97,7 +97,7 @@ class Measured:
 _METHODS = frozenset({"GET", "HEAD", "POST", "DELETE", "PUT", "PATCH", "OPTIONS"})
 
 
-@router.get("/healthz", response_class=PlainTextResponse)
+@router.get("/healthz", response_class=PlainTextResponse, responses=responses())
 def healthz() -> str:
     """The process answers."""
     return "ok\n"
@@ -116,7 +116,7 @@ def readyz(serving: Serving) -> str:
     return "ok\n"
 
 
-@router.get("/metrics", response_class=PlainTextResponse)
+@router.get("/metrics", response_class=PlainTextResponse, responses=responses())
 def metrics(request: Request) -> Response:
     """For Prometheus."""
     found: Metrics = request.app.state.metrics

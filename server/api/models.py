@@ -35,19 +35,6 @@ class _Model(BaseModel):
 class NewSubmission(_Model):
     """A source to grade."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "problem": "selective_scan",
-                    "source": "import torch.nn as nn\n\n\nclass ModelNew(nn.Module):\n    ...\n",
-                    "device": "cuda",
-                    "mode": "run",
-                    "label": "one lane for each state",
-                }
-            ]
-        }
-    )
     problem: Name
     """The problem's id."""
     source: Annotated[str, Field(max_length=1 << 20)]

@@ -10,8 +10,9 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 
 MEDIA_TYPE = "application/problem+json"
 _log = logging.getLogger("harness.server")
@@ -19,6 +20,8 @@ _log = logging.getLogger("harness.server")
 
 class ProblemDocument(BaseModel):
     """What went wrong with a request."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
 
     type: str = "about:blank"
     """`urn:kernel-harness:CODE`, stable, for programs."""
@@ -50,13 +53,25 @@ def answer(status: int, code: str, detail: str, headers: Mapping[str, str] | Non
     return JSONResponse(document(status, code, detail), status, headers=headers, media_type=MEDIA_TYPE)
 
 
+ANYWHERE = (422, 431)
+"""What every operation may answer: the request, or its headers, are not what they have to be."""
+KEYED = (401, 403, 429)
+"""What one that looks at a key may answer besides."""
+WITH_BODY = (400, 408, 413)
+"""What one that reads a body may answer besides."""
+
+
 def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """What an operation declares of its errors; those that every one may give are included."""
-    schema = {"schema": ProblemDocument.model_json_schema()}
-    return {
-        status: {"description": HTTPStatus(status).phrase, "content": {MEDIA_TYPE: schema}}
-        for status in sorted({401, 403, 422, 429, *statuses})
-    }
+    content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemDocument"}}}
+    told: dict[int | str, dict[str, Any]] = {}
+    for status in sorted({*ANYWHERE, *statuses}):
+        told[status] = {"description": HTTPStatus(status).phrase, "content": content}
+        if status == 429:
+            told[status]["headers"] = {
+                "Retry-After": {"description": "After so many seconds again.", "schema": {"type": "integer"}}
+            }
+    return told
 
 
 def install(app: FastAPI) -> None:
@@ -71,14 +86,27 @@ def install(app: FastAPI) -> None:
         return answer(422, "invalid-request", explain(error.errors()))
 
     @app.exception_handler(HTTPException)
-    async def plain(_: Request, error: HTTPException) -> JSONResponse:
+    async def plain(request: Request, error: HTTPException) -> JSONResponse:
         code = HTTPStatus(error.status_code).name.lower().replace("_", "-")
-        return answer(error.status_code, code, str(error.detail), error.headers)
+        headers, detail = dict(error.headers or {}), str(error.detail)
+        if error.status_code == 405:
+            headers["Allow"] = ", ".join(_methods(app, request))
+            detail = f"There is no {request.method} here, only {headers['Allow']}."
+        return answer(error.status_code, code, detail, headers)
 
     @app.exception_handler(Exception)
     async def unexpected(request: Request, error: Exception) -> JSONResponse:
         _log.error("%s %s failed", request.method, request.url.path, exc_info=error)
         return answer(500, "internal-error", "The server failed; whoever runs it finds the cause in its log.")
+
+
+def _methods(app: FastAPI, request: Request) -> list[str]:
+    """Of all operations at this path: the one that was asked for is only the first of them."""
+    found: set[str] = set()
+    for route in app.routes:
+        if route.matches(request.scope)[0] is not Match.NONE:
+            found |= getattr(route, "methods", None) or set()
+    return sorted(found)
 
 
 def explain(errors: Any) -> str:

@@ -14,8 +14,8 @@ from starlette.concurrency import run_in_threadpool
 from server import jobs
 from server.api.auth import Serving, Solver, own_submission
 from server.api.intake import accept, order_of, read_request
-from server.api.models import NewSubmission, SubmissionPage, SubmissionView, view
-from server.api.problems_json import ApiError, responses
+from server.api.models import SubmissionPage, SubmissionView, view
+from server.api.problems_json import KEYED, WITH_BODY, ApiError, responses
 from server.api.stream import stream
 from server.keys import Caller
 from server.queue import Order, listing
@@ -28,7 +28,7 @@ _BODY = {
     "requestBody": {
         "required": True,
         "content": {
-            "application/json": {"schema": NewSubmission.model_json_schema()},
+            "application/json": {"schema": {"$ref": "#/components/schemas/NewSubmission"}},
             "multipart/form-data": {
                 "schema": {
                     "type": "object",
@@ -47,7 +47,29 @@ _BODY = {
     }
 }
 _PLAIN: dict[int | str, dict[str, Any]] = {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}
-_STREAM: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}}
+_EVENT = {
+    "description": "One event of the stream. `data` is a JSON object in one line; of `done` and `cancelled` it is the "
+    "submission.",
+    "type": "object",
+    "properties": {
+        "id": {"type": "string"},
+        "event": {
+            "enum": [
+                "queued",
+                "claimed",
+                "stage_started",
+                "progress",
+                "stage_ended",
+                "requeued",
+                "done",
+                "cancelled",
+            ]
+        },
+        "data": {"type": "string", "contentMediaType": "application/json"},
+    },
+    "examples": [{"id": "3", "event": "stage_started", "data": '{"at": 1795986413.6, "stage": "build"}'}],
+}
+_STREAM: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-stream": {"schema": _EVENT}}}}
 
 
 def _accepted(serving: Services, caller: Caller, submission: Submission) -> JSONResponse:
@@ -62,7 +84,11 @@ def _view(serving: Services, caller: Caller, submission: Submission) -> Submissi
 
 
 @router.post(
-    "", status_code=202, response_model=SubmissionView, responses=responses(408, 413, 415), openapi_extra=_BODY
+    "",
+    status_code=202,
+    response_model=SubmissionView,
+    responses=responses(*KEYED, *WITH_BODY, 415),
+    openapi_extra=_BODY,
 )
 async def hand_in(
     request: Request,
@@ -80,7 +106,7 @@ async def hand_in(
     return await run_in_threadpool(work)
 
 
-@router.get("", responses=responses())
+@router.get("", responses=responses(*KEYED))
 def list_(
     serving: Serving,
     caller: Solver,
@@ -110,13 +136,13 @@ def _storable(text: str | None) -> str | None:
     return None if text is None else text.replace("\x00", "\ufffd")
 
 
-@router.get("/{submission_id}", responses=responses(404))
+@router.get("/{submission_id}", responses=responses(*KEYED, 404))
 def show(submission_id: str, serving: Serving, caller: Solver) -> SubmissionView:
     """One submission: its state, its place in the queue, its report when it is done."""
     return _view(serving, caller, own_submission(serving, caller, submission_id))
 
 
-@router.delete("/{submission_id}", responses=responses(404, 409))
+@router.delete("/{submission_id}", responses=responses(*KEYED, 404, 408, 409, 413))
 def cancel(submission_id: str, serving: Serving, caller: Solver) -> SubmissionView:
     """Cancel a submission that is not done. Doing so again changes nothing."""
     submission = own_submission(serving, caller, submission_id)
@@ -128,13 +154,13 @@ def cancel(submission_id: str, serving: Serving, caller: Solver) -> SubmissionVi
     return _view(serving, caller, own_submission(serving, caller, submission_id))
 
 
-@router.get("/{submission_id}/source", response_class=PlainTextResponse, responses={**responses(404), **_PLAIN})
+@router.get("/{submission_id}/source", response_class=PlainTextResponse, responses={**responses(*KEYED, 404), **_PLAIN})
 def source(submission_id: str, serving: Serving, caller: Solver) -> Response:
     """The text as it was handed in."""
     return PlainTextResponse(own_submission(serving, caller, submission_id).source)
 
 
-@router.get("/{submission_id}/log", response_class=PlainTextResponse, responses={**responses(404), **_PLAIN})
+@router.get("/{submission_id}/log", response_class=PlainTextResponse, responses={**responses(*KEYED, 404), **_PLAIN})
 def log(submission_id: str, serving: Serving, caller: Solver) -> Response:
     """What the submission printed; empty before it is done."""
     report = own_submission(serving, caller, submission_id).report
@@ -142,7 +168,9 @@ def log(submission_id: str, serving: Serving, caller: Solver) -> Response:
     return PlainTextResponse(text.encode("utf-8", "replace"))
 
 
-@router.get("/{submission_id}/events", response_class=StreamingResponse, responses={**responses(404), **_STREAM})
+@router.get(
+    "/{submission_id}/events", response_class=StreamingResponse, responses={**responses(*KEYED, 404), **_STREAM}
+)
 def events(
     submission_id: str,
     serving: Serving,
@@ -163,7 +191,7 @@ def events(
     )
 
 
-@router.post("/{submission_id}/regrade", status_code=202, responses=responses(404, 409))
+@router.post("/{submission_id}/regrade", status_code=202, responses=responses(*KEYED, 404, 408, 409, 413))
 def regrade(submission_id: str, serving: Serving, caller: Solver) -> SubmissionView:
     """Grade it again, as a new submission of the same user with the problem as it is now.
 

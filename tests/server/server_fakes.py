@@ -5,14 +5,22 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import uvicorn
 from fastapi.testclient import TestClient
 from httpx import Response
 
 from harness.report import Report
 from harness.version import VERSION
+from server.app import make_app
+from server.protocol import ImpatientProtocol
+from server.services import Services
 
 ROOT = Path(__file__).resolve().parents[2]
 _EXAMPLE = json.loads(re.findall(r"```json\n(.*?)```", (ROOT / "docs" / "report.md").read_text(), re.DOTALL)[0])
@@ -186,3 +194,24 @@ def events_of(person: Person, submission: str, after: str | None = None) -> list
         if "data" in fields:
             found.append((fields["id"], fields["event"], json.loads(fields["data"])))
     return found
+
+
+@contextmanager
+def listening(serving: Services) -> Iterator[str]:
+    """A real web server over these services, in a thread, with no agents; its address."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        found.listen(512)
+        config = uvicorn.Config(
+            make_app(serving), log_level="critical", access_log=False, server_header=False, http=ImpatientProtocol
+        )
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=lambda: server.run(sockets=[found]))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{found.getsockname()[1]}"
+        finally:
+            serving.hub.close()
+            server.should_exit = True
+            thread.join(20)
+            assert not thread.is_alive(), "the server does not end"
