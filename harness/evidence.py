@@ -8,7 +8,7 @@ from typing import Literal
 from harness.audit.findings import Audit
 from harness.build.outcome import BuildOutcome
 from harness.compare import FormError
-from harness.report import LeafReport, Steadiness, Timing, Warning_
+from harness.report import LeafReport, RankedScore, Steadiness, Timing, Warning_
 from harness.submission import SubmissionError
 from harness.workers import WorkerFailure
 
@@ -52,7 +52,11 @@ class Evidence:
     output_changed: bool = False
     """An output of a timed call was not, when it was looked at, what it had been when the clock stopped."""
     workload: str | None = None
-    """The checking workload that was looked at last; None while it is the one that is graded."""
+    """The workload that was looked at last; None while it is the only one that is graded."""
+    ranks: tuple[str, ...] = ()
+    """The workloads that rank, where there are several."""
+    ranking: RankedScore | None = None
+    """What they come to; None as long as not all of them were timed and right."""
     timing: Timing | None = None
     """None when it was not reached."""
     unsteady: Steadiness | None = None
@@ -71,3 +75,11 @@ class Evidence:
     """None when it was not reached."""
     warnings: list[Warning_] = field(default_factory=list)
     """What else was noticed."""
+
+    def go_on(self, workload: str, leaves: list[LeafReport]) -> None:
+        """To the next of several workloads, whose outputs were checked already: what was found of the one before is
+        not held against it."""
+        self.workload, self.early = workload, leaves
+        self.live, self.mutated, self.timed, self.audited, self.unrepeatable = [], [], [], [], []
+        self.timing = self.unsteady = self.shared = self.audit = None
+        self.output_changed = False

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from harness import sandbox as sandboxes
-from harness.audit.ratios import with_ratios
 from harness.audit.stage import AuditStage
 from harness.build.cache import BuildCache
 from harness.build.outcome import BuildLimits
@@ -33,6 +32,7 @@ from harness.clock.peaks import load_or_measure
 from harness.clock.plan import Goal, Side
 from harness.clock.readings import Source
 from harness.clock.ready import ready
+from harness.clock.several import ranked
 from harness.clock.stage import ReferenceFailed, TimeStage
 from harness.device import Device, DeviceError, open_device
 from harness.device_memory import DeviceMemory, lacks_device_memory
@@ -42,18 +42,20 @@ from harness.judge import judge
 from harness.locks import DeviceBusy, DeviceLock
 from harness.machine import spare_memory
 from harness.oracle import Oracle
-from harness.parameters import Weights, construct_both
+from harness.parameters import construct_both
 from harness.problem import Problem, ProblemError, Workload
+from harness.ranked import Graded
 from harness.report import (
-    Correctness,
     ProblemInfo,
     Report,
     Stage,
     SubmissionInfo,
+    Verdict,
     Warning_,
 )
 from harness.sandbox import PlainSandbox, Sandbox
 from harness.seeds import Seeds
+from harness.spec import RANKING
 from harness.submission import Submission, SubmissionError
 from harness.version import VERSION
 from harness.workers import MAIN, Worker, WorkerFailure
@@ -113,10 +115,10 @@ def grade(
     # A compile needs no device: what stands in for one is the CPU, with the architecture that was asked for.
     chosen = open_device("cpu" if mode == "compile" else device)
     evidence.device = chosen.kind
-    load = problem.workload(workload, chosen.kind)
+    loads = problem.graded(workload, chosen.kind)
     grading = _Grading(
         problem=problem,
-        workload=load,
+        workloads=loads,
         submission=loaded,
         info=info,
         device=chosen,
@@ -140,7 +142,7 @@ class _Grading:
         self,
         *,
         problem: Problem,
-        workload: Workload,
+        workloads: tuple[Workload, ...],
         submission: Submission | None,
         info: SubmissionInfo,
         device: Device,
@@ -154,13 +156,16 @@ class _Grading:
         wait: bool,
         on_event: EventSink,
     ) -> None:
-        self.problem, self.workload, self.submission, self.info = problem, workload, submission, info
+        self.problem, self.submission, self.info = problem, submission, info
+        self.graded = [Graded(workload) for workload in workloads]
+        self.current = self.graded[0]
+        """The one that is looked at, or was last."""
         self.device, self.arch, self.sandbox = device, arch, sandbox
         self.seeds, self.evidence, self.on_event = seeds, evidence, on_event
         self.limits = problem.spec.limits
         self.stages: list[Stage] = []
-        self.weights: Weights = "none"
-        self.trials = self.verified = 0
+        if len(workloads) > 1:
+            evidence.ranks, evidence.workload = tuple(each.name for each in workloads), workloads[0].name
         self.also_checked: list[str] = []
         self.log = ""
         self.goal, self.lock_clocks = goal, lock_clocks
@@ -207,12 +212,13 @@ class _Grading:
         with self._stage("load"):
             # Both start before anything else: importing torch is most of their time, and they do it side by side.
             candidate = self._candidate = self._start_worker(stack)
-            timed = self.evidence.mode == "run" and self.workload.timed
+            workload = self.current.workload
+            timed = self.evidence.mode == "run" and workload.timed
             if self.evidence.mode == "run" and not timed:
-                self.evidence.warnings.append(_not_timed_warning(self.workload))
+                self.evidence.warnings.append(_not_timed_warning(workload))
             baselines = {side: self._start_worker(stack) for side in (self.baselines if timed else ())}
             stack.callback(self._keep_log, candidate)
-            oracle = Oracle(self.problem, self.workload, candidate.torch_device)
+            oracle = Oracle(self.problem, workload, candidate.torch_device)
         with self._stage("build"):
             candidate.wait_ready()
             candidate.import_source(submission.source, _file_name(submission), "ModelNew", self.limits.import_s)
@@ -225,15 +231,27 @@ class _Grading:
             opened = aside.submit(self._open_baselines, baselines.values())
             with self._stage("check"):
                 candidate.open_device()
-                self._check(candidate, oracle, self.workload)
-                if self.workload.timed:
+                self._check(candidate, oracle, self.current)
+                if workload.timed:
                     self._check_further(candidate)
-            if baselines and self._right_so_far():
-                with self._stage("time"), usable.clocks_locked(self.lock_clocks):
-                    self._time(candidate, baselines, opened, oracle, usable.source)
-            if self._right_so_far():
-                with self._stage("audit"):
-                    self._audit(candidate, baselines.get("reference"), oracle, submission)
+            for number, graded in enumerate(self.graded if self._right_so_far() else []):
+                seeds = self.seeds.within(graded.workload.name) if number else self.seeds
+                if number:
+                    with self._stage("check"):
+                        oracle = self._go_on(candidate, baselines, graded, seeds)
+                try:
+                    if baselines and self._right_so_far():
+                        with self._stage("time"), usable.clocks_locked(self.lock_clocks):
+                            self._time(candidate, baselines, opened, oracle, seeds, usable.source)
+                    if self._right_so_far():
+                        with self._stage("audit"):
+                            self._audit(candidate, baselines.get("reference"), oracle, seeds, submission)
+                finally:
+                    graded.take(self.evidence)
+                if self.evidence.ranks and judge(self.evidence).verdict is not Verdict.ACCEPTED:
+                    break
+            else:
+                self._rank()
             for worker in (candidate, *baselines.values()):
                 worker.close()
             usable.look_after()
@@ -253,45 +271,71 @@ class _Grading:
             candidate.open_device()
             candidate.construct(oracle.init_inputs(0), 0, self.limits.construct_s)
 
-    def _check(self, candidate: Worker, oracle: Oracle, workload: Workload, model: str = MAIN) -> None:
-        self._construct(candidate, oracle, model)
-        checker = Checker(
+    def _check(self, candidate: Worker, oracle: Oracle, graded: Graded, model: str = MAIN) -> None:
+        self._construct(candidate, oracle, graded, model)
+        workload = graded.workload
+        checker = self._checker(candidate, oracle, model, self.seeds)
+        try:
+            checker.run(workload.trials, lambda trial: self._on_trial(workload, trial))
+        finally:
+            graded.trials, graded.leaves = checker.trials, self.evidence.early
+
+    def _checker(self, candidate: Worker, oracle: Oracle, model: str, seeds: Seeds) -> Checker:
+        return Checker(
             candidate,
             oracle,
-            self.seeds,
+            seeds,
             self.evidence,
             model=model,
             call_limit_s=self.limits.call_s,
             policy=self.problem.spec.policy,
         )
-        try:
-            checker.run(workload.trials, lambda trial: self._on_trial(workload, trial))
-        finally:
-            if model == MAIN:
-                self.trials = checker.trials
 
     def _check_further(self, candidate: Worker) -> None:
-        """The problem's other sizes: a submission has to be right there, and is not timed."""
-        graded = self.evidence.early
-        for workload in self.problem.checking_workloads(self.device.kind):
+        """The problem's other sizes: a submission has to be right there, whether it is timed there afterwards or not.
+
+        First, since a wrong answer is found in less time than a slow one.
+        """
+        first = self.current
+        for graded in (*self.graded[1:], *map(Graded, self.problem.checking_workloads(self.device.kind))):
             if not self._right_so_far():
                 return
+            self.current, workload = graded, graded.workload
             self.evidence.workload = workload.name
             name = f"workload {workload.name}"
             oracle = Oracle(self.problem, workload, candidate.torch_device)
-            self._check(candidate, oracle, workload, name)
+            self._check(candidate, oracle, graded, name)
             candidate.drop(models=[name])
-            self.also_checked.append(workload.name)
+            if graded not in self.graded:
+                self.also_checked.append(workload.name)
         if self._right_so_far():
-            self.evidence.workload, self.evidence.early = None, graded
+            self.current, self.evidence.early = first, first.leaves
+            self.evidence.workload = first.workload.name if self.evidence.ranks else None
 
-    def _construct(self, candidate: Worker, oracle: Oracle, model: str) -> None:
-        weights, warning = construct_both(
+    def _go_on(self, candidate: Worker, baselines: dict[Side, Worker], graded: Graded, seeds: Seeds) -> Oracle:
+        """To the next of the workloads that rank, which was checked: models of its sizes on all sides, and a first call
+        of those, which has to be right as well."""
+        self.current = graded
+        self.evidence.go_on(graded.workload.name, graded.leaves)
+        for worker in (candidate, *baselines.values()):
+            worker.drop(models=[MAIN])
+        oracle = Oracle(self.problem, graded.workload, candidate.torch_device)
+        self._construct(candidate, oracle, graded, MAIN)
+        self._checker(candidate, oracle, MAIN, seeds).run(1, lambda trial: self._on_trial(graded.workload, trial))
+        return oracle
+
+    def _rank(self) -> None:
+        """All workloads that rank are right: make one figure of their times."""
+        timings = [graded.timing for graded in self.graded if graded.timing is not None]
+        if self.evidence.ranks and len(timings) == len(self.graded):
+            self.evidence.ranking = ranked(timings, self.problem.spec.ranking.by)
+
+    def _construct(self, candidate: Worker, oracle: Oracle, graded: Graded, model: str) -> None:
+        graded.weights, warning = construct_both(
             candidate, oracle, seed=self.seeds.parameters(), limit_s=self.limits.construct_s, model=model
         )
-        if model == MAIN:
-            self.weights = weights
-            self.evidence.warnings += [warning] if warning is not None else []
+        if model == MAIN and warning is not None:
+            self._warn(warning)
         # Only now is there anything to keep from the submission.
         self.seeds.draw()
 
@@ -307,6 +351,7 @@ class _Grading:
         baselines: dict[Side, Worker],
         opened: Future[None],
         oracle: Oracle,
+        seeds: Seeds,
         source: Source,
     ) -> None:
         try:
@@ -328,7 +373,7 @@ class _Grading:
         stage = TimeStage(
             {"candidate": candidate, **baselines},
             oracle,
-            self.seeds,
+            seeds,
             self.evidence,
             source,
             offset=offset,
@@ -344,20 +389,21 @@ class _Grading:
         except ReferenceFailed as failure:
             raise self._not_timed(failure) from failure
         finally:
-            self.verified = stage.verified
-        if self.evidence.timing is not None and peaks is not None and self.problem.floor_ways(self.workload):
-            self.evidence.timing = with_floor(
-                self.evidence.timing, self.problem, self.workload, peaks, output_bytes=oracle.output_bytes
-            )
+            self.current.verified = stage.verified
+        workload, timing = self.current.workload, self.evidence.timing
+        if timing is not None and peaks is not None and self.problem.floor_ways(workload):
+            self.evidence.timing = with_floor(timing, self.problem, workload, peaks, output_bytes=oracle.output_bytes)
 
-    def _audit(self, candidate: Worker, clean: Worker | None, oracle: Oracle, submission: Submission) -> None:
+    def _audit(
+        self, candidate: Worker, clean: Worker | None, oracle: Oracle, seeds: Seeds, submission: Submission
+    ) -> None:
         elapsed_s = sum(stage.seconds for stage in self.stages)
         spec = self.problem.spec
         self.evidence.own_kernel_share = spec.policy.own_kernel_share
         stage = AuditStage(
             candidate,
             oracle,
-            self.seeds,
+            seeds,
             self.evidence,
             spec,
             source=submission.source,
@@ -367,8 +413,9 @@ class _Grading:
         stage.run(lambda what: self._progress("audit", what))
 
     def _not_timed(self, failure: Exception) -> ProblemError:
+        name = self.current.workload.name
         return ProblemError(
-            f"The reference of {self.problem.id} can't be timed with the workload {self.workload.name!r} ({failure}); "
+            f"The reference of {self.problem.id} can't be timed with the workload {name!r} ({failure}); "
             "correct it, raise the problem's limits, or set timed = false."
         )
 
@@ -380,13 +427,14 @@ class _Grading:
     def _start_worker(self, stack: contextlib.ExitStack) -> Worker:
         spare = spare_memory() * _MEMORY_SHARE
         limits, limit = self.limits, self.limits.memory_gb
-        calls = self.workload.trials + _CALLS_BESIDE
+        calls = sum(graded.workload.trials + _CALLS_BESIDE for graded in self.graded)
+        timed_s = len(self.graded) * limits.time_s
         worker = Worker(
             self.sandbox,
             self.device,
             memory_bytes=int(spare if limit is None else min(spare, limit * 1e9)),
             flush_bytes=flush_bytes(self.device),
-            patience_s=_START_S + limits.import_s + 4 * limits.construct_s + calls * limits.call_s + limits.time_s,
+            patience_s=_START_S + limits.import_s + 4 * limits.construct_s + calls * limits.call_s + timed_s,
             on_build=self.builds.answer,
         )
         return stack.enter_context(worker)
@@ -404,14 +452,31 @@ class _Grading:
             yield
         finally:
             seconds = time.monotonic() - began
-            self.stages.append(Stage(name=name, seconds=round(seconds, 4)))
+            self._took(name, seconds)
             self.on_event(StageEnded(name, seconds))
+
+    def _took(self, name: str, seconds: float) -> None:
+        """Of several workloads, a stage comes again."""
+        before = next((stage.seconds for stage in self.stages if stage.name == name), None)
+        if before is None:
+            self.stages.append(Stage(name=name, seconds=round(seconds, 4)))
+            return
+        self.stages = [
+            Stage(name=name, seconds=round(before + seconds, 4)) if stage.name == name else stage
+            for stage in self.stages
+        ]
+
+    def _warn(self, warning: Warning_) -> None:
+        """Once, also where several workloads give the same reason."""
+        if warning not in self.evidence.warnings:
+            self.evidence.warnings.append(warning)
 
     def _progress(self, stage: str, message: str, done: int | None = None, total: int | None = None) -> None:
         self.on_event(Progress(stage, message, done, total))
 
     def _on_trial(self, workload: Workload, trial: int) -> None:
-        where = "" if workload is self.workload else f" of workload {workload.name}"
+        alone = not self.evidence.ranks and workload is self.graded[0].workload
+        where = "" if alone else f" of workload {workload.name}"
         self._progress("check", f"trial {trial + 1} of {workload.trials}{where}", trial, workload.trials)
 
     def _on_lock_wait(self) -> None:
@@ -429,7 +494,10 @@ class _Grading:
                 judgement = judge(evidence)
         if isinstance(self.sandbox, PlainSandbox):
             evidence.warnings.append(_NO_SANDBOX)
-        number = self.seeds.number
+        number, several = self.seeds.number, len(self.graded) > 1
+        self.current.take(evidence)
+        shown = self.graded[0] if judgement.verdict is Verdict.ACCEPTED else self.current
+        workload = self.graded[0].workload
         return Report(
             harness_version=VERSION,
             created_at=datetime.now(UTC),
@@ -440,31 +508,20 @@ class _Grading:
             problem=ProblemInfo(
                 id=self.problem.id,
                 version=self.problem.version,
-                workload=self.workload.name,
-                args=dict(self.workload.args),
+                workload=RANKING if several else workload.name,
+                args={} if several else dict(workload.args),
             ),
             submission=self.info,
             device=self.device.info,
             build=build_info(evidence.builds),
-            correctness=self._correctness(),
-            timing=evidence.timing,
-            audit=evidence.audit,
+            correctness=shown.correctness(self.also_checked),
+            timing=None if several else evidence.timing,
+            audit=shown.audit,
+            workloads=[graded.result() for graded in self.graded] if several else [],
+            ranking=evidence.ranking,
             stages=self.stages,
             seed=None if number is None else str(number),
             log=self.log,
-        )
-
-    def _correctness(self) -> Correctness | None:
-        leaves = self.evidence.early
-        if not leaves:
-            return None
-        return Correctness(
-            trials=self.trials,
-            trials_asked=self.workload.trials,
-            weights=self.weights,
-            leaves=with_ratios(leaves, self.evidence.audit),
-            also_checked=self.also_checked,
-            timed_calls_verified=self.verified,
         )
 
 

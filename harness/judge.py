@@ -19,7 +19,7 @@ def judge(evidence: Evidence) -> Judgement:
     """Decide."""
     judgement = _judge(evidence)
     ours = judgement.verdict in (Verdict.JUDGE_ERROR, Verdict.ACCEPTED)
-    return judgement if ours or evidence.workload is None else _at_workload(judgement, evidence.workload)
+    return judgement if ours or evidence.workload is None else _at_workload(judgement, evidence, evidence.workload)
 
 
 def _judge(evidence: Evidence) -> Judgement:
@@ -49,10 +49,13 @@ def _judge(evidence: Evidence) -> Judgement:
     )
 
 
-def _at_workload(judgement: Judgement, workload: str) -> Judgement:
-    """Say that it happened at other sizes than those that are graded."""
+def _at_workload(judgement: Judgement, evidence: Evidence, workload: str) -> Judgement:
+    """Say at which of several sizes it happened."""
     reason = judgement.reason
-    message = f"{reason.message} This was at the further sizes that the problem checks, its workload {workload!r}."
+    if workload in evidence.ranks:
+        message = f"{reason.message} This was with the workload {workload!r}, one of {len(evidence.ranks)} that rank."
+    else:
+        message = f"{reason.message} This was at the further sizes that the problem checks, its workload {workload!r}."
     return Judgement(
         judgement.verdict, Reason(code=reason.code, message=message, evidence=reason.evidence | {"workload": workload})
     )
@@ -187,11 +190,13 @@ def _below_floor(evidence: Evidence) -> Judgement | None:
 
 
 def _accepted(evidence: Evidence) -> Judgement:
-    if evidence.timing is None:
+    timing = evidence.timing if evidence.ranking is None else evidence.ranking
+    if timing is None:
         return say(Verdict.ACCEPTED, "grade.correct", "Every output matches the reference.")
-    timing = evidence.timing
     low, high = timing.speedup_ci95
     figures = f"{timing.speedup:.3g} times as fast as the reference (95 % interval {low:.3g} to {high:.3g})"
+    if evidence.ranking is not None:
+        figures += f", by the {evidence.ranking.by.replace('_', ' ')} of {len(evidence.ranks)} workloads"
     match timing.comparison:
         case "same":
             message = f"Right, and as fast as the reference: {figures}."

@@ -16,7 +16,7 @@ from typing import Literal
 
 from harness.expressions import Expression, ExpressionError
 from harness.reference import ReferenceModule, ReferenceText
-from harness.spec import DeviceHint, FloorWork, ProblemError, ProblemSpec, WorkloadSpec, parse_spec
+from harness.spec import RANKING, DeviceHint, FloorWork, ProblemError, ProblemSpec, WorkloadSpec, parse_spec
 
 __all__ = ["FloorWay", "Problem", "ProblemError", "ProblemSpec", "ReferenceModule", "Workload"]
 
@@ -117,12 +117,24 @@ class Problem:
             )
         return self._resolve(chosen, self.spec.workloads[chosen])
 
+    def graded(self, name: str | None, device_kind: DeviceKind) -> tuple[Workload, ...]:
+        """The workloads that a grading is about: the named one, else those of ``[ranking]`` that are meant for the kind
+        of device, else its default. Raises ProblemError for an unknown name."""
+        if name in (None, RANKING):
+            ranked = [each for each in self.spec.ranking.workloads if self._fits(each, device_kind)]
+            if ranked:
+                return tuple(self._resolve(each, self.spec.workloads[each]) for each in ranked)
+        return (self.workload(name, device_kind),)
+
+    def _fits(self, name: str, device_kind: DeviceKind) -> bool:
+        return self.spec.workloads[name].device in ("any", device_kind)
+
     def checking_workloads(self, device_kind: DeviceKind) -> tuple[Workload, ...]:
         """The workloads that are there for checking only and are meant for ``device_kind``, in the file's order."""
         return tuple(
             self._resolve(name, spec)
             for name, spec in self.spec.workloads.items()
-            if not spec.timed and spec.device in ("any", device_kind)
+            if not spec.timed and self._fits(name, device_kind)
         )
 
     def floor_ways(self, workload: Workload) -> tuple[FloorWay, ...]:

@@ -69,7 +69,7 @@ class ProblemInfo(_Model):
     version: str
     """SHA-256 of what the problem is (reference and settings): equal versions are the same problem."""
     workload: str
-    """The workload's name."""
+    """The workload's name; `ranking` where several rank together."""
     args: dict[str, Any] = {}
     """The sizes the workload sets."""
 
@@ -364,6 +364,46 @@ class Timing(_Model):
     """What the device did meanwhile."""
 
 
+class Score(_Model):
+    """What a submission is ranked by."""
+
+    time_us: float
+    """Time of one call, microseconds: its median, or the mean of several workloads' medians."""
+    time_ci95_us: tuple[float, float]
+    """95 % confidence interval of that, microseconds."""
+    speedup: float
+    """How many times as fast as the reference."""
+    speedup_ci95: tuple[float, float]
+    """95 % confidence interval of the speedup."""
+    comparison: Literal["faster", "slower", "same", "undecided"]
+    """What that interval allows to say of the candidate."""
+    fraction_of_floor: float | None
+    """The floor over the time; of several workloads the mean of their floors over the mean of their times. None where a
+    floor is not known."""
+
+
+class RankedScore(Score):
+    """A score made of several workloads."""
+
+    by: Literal["geometric_mean", "mean"]
+    """Which mean of the workloads' times it is."""
+
+
+class WorkloadResult(_Model):
+    """One of several workloads that a submission is ranked by."""
+
+    name: str
+    """The workload's name."""
+    args: dict[str, Any] = {}
+    """The sizes it sets."""
+    correctness: Correctness | None = None
+    """As in a report; None when it was not reached."""
+    timing: Timing | None = None
+    """As in a report; None when it was not reached."""
+    audit: Audit | None = None
+    """As in a report; None when it was not reached."""
+
+
 class Stage(_Model):
     """A stage of the grading and what it took."""
 
@@ -404,13 +444,33 @@ class Report(_Model):
     """None when it was not reached or not asked for."""
     audit: Audit | None = None
     """What was looked at besides; None when it was not reached."""
+    workloads: list[WorkloadResult] = []
+    """Where several workloads rank: each of them, in the problem's order. `correctness` and `audit` are then those of
+    the workload that decided, of the first where all are right, and `timing` is null. Empty where one alone ranks."""
+    ranking: RankedScore | None = None
+    """What several workloads come to; None where one alone ranks, or where not all of them were timed."""
     stages: list[Stage] = []
-    """In the order in which they ran."""
+    """In the order in which they ran; of several workloads, the time of a stage is that of all."""
     seed: str | None = None
     """A whole number, as text since it has up to 128 bits. Repeats this grading with --seed. Secret while a competition
     runs: whoever shows reports to solvers leaves it out."""
     log: str = ""
     """What the submission printed, capped. A claim, shown to people and never read by the grader."""
+
+    @property
+    def score(self) -> Score | None:
+        """What to rank by: `ranking`, or the figures of `timing` under the same names; None when it was not timed."""
+        if self.ranking is not None or self.timing is None:
+            return self.ranking
+        timing = self.timing
+        return Score(
+            time_us=timing.candidate.median_us,
+            time_ci95_us=timing.candidate.ci95_us,
+            speedup=timing.speedup,
+            speedup_ci95=timing.speedup_ci95,
+            comparison=timing.comparison,
+            fraction_of_floor=timing.fraction_of_floor,
+        )
 
     @property
     def accepted(self) -> bool:

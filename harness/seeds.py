@@ -19,6 +19,13 @@ class Seeds:
         self._given = number
         self._upper = secrets.randbits(64) if number is None else number >> 64
         self._lower: int | None = None
+        self._scope = ""
+
+    def within(self, name: str) -> Seeds:
+        """The seeds of one of several parts of a grading, such as a workload: no two parts share one."""
+        inner = Seeds(self.number)
+        inner._lower, inner._scope = self._lower, f"{self._scope}{name}/"
+        return inner
 
     def draw(self) -> None:
         """Draw the secret half; to be called once the submission is constructed."""
@@ -38,7 +45,7 @@ class Seeds:
         """The seed for a purpose, such as the inputs of trial 3. Raises RuntimeError before `draw`."""
         if self._lower is None:
             raise RuntimeError("a secret seed was asked for before the submission was constructed")
-        return _derive((self._upper << 64) | self._lower, purpose, index)
+        return _derive((self._upper << 64) | self._lower, self._scope + purpose, index)
 
 
 def _derive(number: int, purpose: str, index: int) -> int:

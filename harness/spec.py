@@ -18,7 +18,12 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from harness.expressions import Expression, ExpressionError
 
 DeviceHint = Literal["any", "cuda", "cpu"]
+Mean = Literal["geometric_mean", "mean"]
 Precision = Literal["fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "any"]
+
+
+RANKING = "ranking"
+"""What reports and leaderboards call the workloads of ``[ranking]`` together."""
 
 
 class ProblemError(Exception):
@@ -123,6 +128,17 @@ class DefaultWorkload(_Section):
     cpu: str = "default"
 
 
+class Ranking(_Section):
+    """``[ranking]``: the workloads that are timed and ranked by together when the user names none.
+
+    Those whose ``device`` fits count. A submission has to be right with every one of them.
+    """
+
+    workloads: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    by: Mean = "geometric_mean"
+    """The one figure that is made of their times: their geometric or their arithmetic mean."""
+
+
 class FloorWork(_Section):
     """Amounts of work that cannot be avoided, as expressions over the workload's sizes."""
 
@@ -191,6 +207,7 @@ class ProblemSpec(_Section):
     limits: Limits = Limits()
     workloads: dict[str, WorkloadSpec] = Field(default_factory=lambda: {"default": WorkloadSpec()}, min_length=1)
     default_workload: DefaultWorkload = DefaultWorkload()
+    ranking: Ranking = Ranking()
     floor: Floor = Floor()
     policy: Policy = Policy()
     baselines: dict[str, Baseline] = Field(default_factory=dict)
@@ -226,6 +243,7 @@ def parse_spec(text: str, where: str) -> ProblemSpec:
                 f"{where}: [baselines.{name}] is about the workload {baseline.workload!r}, but the workloads are: "
                 f"{', '.join(spec.workloads)}; name one of them."
             )
+    _check_ranking(spec, where)
     for kind in ("cuda", "cpu"):
         name = getattr(spec.default_workload, kind)
         if name not in spec.workloads:
@@ -234,6 +252,27 @@ def parse_spec(text: str, where: str) -> ProblemSpec:
                 f"{', '.join(spec.workloads)}; name one of them."
             )
     return spec
+
+
+def _check_ranking(spec: ProblemSpec, where: str) -> None:
+    names = spec.ranking.workloads
+    for name in names:
+        known = spec.workloads.get(name)
+        if known is None:
+            raise ProblemError(
+                f"{where}: [ranking] names the workload {name!r}, but the workloads are: {', '.join(spec.workloads)}; "
+                "name some of them."
+            )
+        if not known.timed:
+            raise ProblemError(
+                f"{where}: [ranking] names the workload {name!r}, which is timed = false; take it out, or time it."
+            )
+    if len(set(names)) < len(names):
+        raise ProblemError(f"{where}: [ranking] names a workload twice; name each once.")
+    if names and RANKING in spec.workloads:
+        raise ProblemError(
+            f"{where}: a workload is called {RANKING!r}, which is what the ranked ones together are called; rename it."
+        )
 
 
 def _explain(error: ValidationError, text: str, where: str) -> str:

@@ -22,7 +22,9 @@ def for_solver(report: dict[str, Any]) -> dict[str, Any]:
     evidence = reason.get("evidence") or {}
     if reason["code"] in _OF_VALUES:
         evidence = {key: value for key, value in evidence.items() if key not in ("got", "expected")}
-        shown["reason"] = {**reason, "message": _values_message(reason["code"], evidence), "evidence": evidence}
+        ranks = [each["name"] for each in report.get("workloads", ())]
+        message = _values_message(reason["code"], evidence, ranks)
+        shown["reason"] = {**reason, "message": message, "evidence": evidence}
     elif reason["code"].startswith("judge."):
         evidence = {key: value for key, value in evidence.items() if key != "traceback"}
         shown["reason"] = {**reason, "evidence": evidence}
@@ -46,7 +48,7 @@ _BEGINNINGS = {
 }
 
 
-def _values_message(code: str, evidence: dict[str, Any]) -> str:
+def _values_message(code: str, evidence: dict[str, Any], ranks: list[str]) -> str:
     """The grader's own sentence names the values, so another one is made from the figures."""
     path, outside, shape = evidence.get("path", "output"), evidence.get("outside"), evidence.get("shape")
     if outside is None or shape is None:
@@ -57,6 +59,8 @@ def _values_message(code: str, evidence: dict[str, Any]) -> str:
             f"{path} differs from the reference in {outside} of {math.prod(shape)} elements, farthest at "
             f"{path}{index}. {evidence.get('reading') or ''}"
         )
-    if workload := evidence.get("workload"):
+    if (workload := evidence.get("workload")) in ranks:
+        message += f" This was with the workload {workload!r}, one of {len(ranks)} that rank."
+    elif workload:
         message += f" This was at the further sizes that the problem checks, its workload {workload!r}."
     return (_BEGINNINGS[code] + message).strip()

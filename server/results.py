@@ -1,9 +1,9 @@
 """Leaderboards: what is kept of an accepted time, and how times are ranked.
 
-A board is one workload of one version of one problem on one device, by its name: times of different devices are not
-held against each other. Each user has their best. The rank of an entry is one more than the number of entries that are
-surely faster: whose whole interval lies below its own. So entries whose intervals overlap can share a rank, and a
-difference that was not measured decides nothing.
+A board is one workload, or those that rank together, of one version of one problem on one device, by its name: times of
+different devices are not held against each other. Each user has their best. The rank of an entry is one more than the
+number of entries that are surely faster: whose whole interval lies below its own. So entries whose intervals overlap
+can share a rank, and a difference that was not measured decides nothing.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ def keep_result(session: Session, submission: Submission, report: Report, now: f
     session.execute(select(User.id).where(User.id == submission.user_id).with_for_update(key_share=True))
     if submission.regrade_of is not None and report.verdict not in _NO_ANSWER:
         _take_off(session, submission)
-    timing, problem, device = report.timing, report.problem, report.device
-    if report.verdict is not Verdict.ACCEPTED or timing is None or problem is None or device is None:
+    score, problem, device = report.score, report.problem, report.device
+    if report.verdict is not Verdict.ACCEPTED or score is None or problem is None or device is None:
         return
-    low, high = timing.candidate.ci95_us
-    if not all(map(math.isfinite, (timing.candidate.median_us, low, high, timing.speedup, *timing.speedup_ci95))):
+    low, high = score.time_ci95_us
+    if not all(map(math.isfinite, (score.time_us, low, high, score.speedup, *score.speedup_ci95))):
         return
     result = Result(
         submission_number=submission.number,
@@ -54,13 +54,13 @@ def keep_result(session: Session, submission: Submission, report: Report, now: f
         problem_version=problem.version,
         workload=problem.workload,
         device_name=device.name[:200],
-        median_us=timing.candidate.median_us,
+        median_us=score.time_us,
         low_us=low,
         high_us=high,
-        speedup=timing.speedup,
-        speedup_low=timing.speedup_ci95[0],
-        speedup_high=timing.speedup_ci95[1],
-        fraction_of_floor=timing.fraction_of_floor,
+        speedup=score.speedup,
+        speedup_low=score.speedup_ci95[0],
+        speedup_high=score.speedup_ci95[1],
+        fraction_of_floor=score.fraction_of_floor,
         at=now,
     )
     session.add(result)

@@ -46,7 +46,8 @@ def reward(report: Report) -> Reward:
         return Reward(0.0, counts=False, right=False, speedup=None)
     if not report.accepted:
         return Reward(0.0, counts=True, right=False, speedup=None)
-    low = None if report.timing is None else report.timing.speedup_ci95[0]
+    score = report.score
+    low = None if score is None else score.speedup_ci95[0]
     if low is None or not math.isfinite(low) or low <= 0:
         return Reward(RIGHT, counts=True, right=True, speedup=None)
     share = min(1.0, max(0.0, math.log(low) / math.log(BEST)))

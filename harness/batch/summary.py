@@ -150,8 +150,8 @@ def summarize(results: Iterable[Result]) -> Summary:
         if report.verdict is not Verdict.JUDGE_ERROR:
             seen = submissions.setdefault(result.id, _Submission(result.problem, result.level))
             seen.verdicts.append(report.verdict)
-            if report.accepted and report.timing is not None and 0 < report.timing.speedup < math.inf:
-                seen.speedups.append(report.timing.speedup)
+            if report.accepted and (score := report.score) is not None and 0 < score.speedup < math.inf:
+                seen.speedups.append(score.speedup)
     return Summary(
         gradings=gradings,
         results=results_there,

@@ -202,7 +202,8 @@ def _grade(problem: str, submission: str, json: str | None, plot: str | None = N
 
 def _draw(report: Report, target: str) -> None:
     if report.timing is None:
-        say(f"{target} was not written: nothing was timed.")
+        why = "several workloads rank, name one with --workload" if report.ranking is not None else "nothing was timed"
+        say(f"{target} was not written: {why}.")
         return
     from harness.clock.plot import write_plot
 

@@ -63,6 +63,7 @@ def _problem_data(path: Path, loaded: Problem | str) -> dict[str, Any]:
         "title": loaded.spec.title,
         "precision": loaded.spec.precision,
         "default_workload": loaded.spec.default_workload.model_dump(),
+        "ranking": loaded.spec.ranking.model_dump(mode="json"),
         "workloads": {name: workload.model_dump(mode="json") for name, workload in loaded.spec.workloads.items()},
     }
 
@@ -98,8 +99,11 @@ def _problem_table(found: list[tuple[Path, Problem | str]]) -> Table:
 
 
 def _use(problem: Problem, name: str) -> str:
-    """What a workload is for: which kind of device it is graded on unless another is named, or checking."""
+    """What a workload is for: ranking with others, which kind of device it is graded on alone unless another is named,
+    or checking."""
     defaults = problem.spec.default_workload
+    if name in problem.spec.ranking.workloads:
+        return "ranking"
     kinds = [kind for kind, chosen in (("cuda", defaults.cuda), ("cpu", defaults.cpu)) if chosen == name]
     if kinds:
         return " and ".join(kinds)

@@ -48,7 +48,7 @@ def timing(measured: Timing, ascii_only: bool) -> list[Row]:
     rows = [
         _measurement("time", measured.candidate, ascii_only, "bold"),
         _measurement("reference", measured.reference, ascii_only),
-        _with_interval(
+        with_interval(
             "speedup", text.ratios(measured.speedup, *measured.speedup_ci95), "bold", f": {measured.comparison}"
         ),
         *(found for name, baseline in measured.baselines.items() for found in _baseline(name, baseline, ascii_only)),
@@ -108,7 +108,7 @@ def _baseline(name: str, baseline: Baseline, ascii_only: bool) -> list[Row]:
     over = text.ratios(baseline.speedup, *baseline.speedup_ci95)
     return [
         _measurement(f"by {name}", baseline.measured, ascii_only),
-        _with_interval("speedup", over, "", f": {baseline.comparison}, over that"),
+        with_interval("speedup", over, "", f": {baseline.comparison}, over that"),
     ]
 
 
@@ -117,10 +117,11 @@ def _measurement(label: str, measured: Measurement, ascii_only: bool, style: str
     more = ", host side included" if measured.host_bound else ""
     if measured.warm_us is not None:
         more += f", warm {text.durations(measured.warm_us, ascii_only=ascii_only)[0]}"
-    return _with_interval(label, values, style, more)
+    return with_interval(label, values, style, more)
 
 
-def _with_interval(label: str, values: list[str], style: str, more: str = "") -> Row:
+def with_interval(label: str, values: list[str], style: str, more: str = "") -> Row:
+    """A value and its interval, made short already."""
     value, low, high = values
     return Row(label, Text.assemble((f"{value:<11}", style), f"  95 % in {low} to {high}{more}"))
 
@@ -296,7 +297,7 @@ def repeat(report: Report) -> list[Row]:
     if report.seed is None:
         return []
     options = f"--seed {text.one_line(report.seed, 80)}"
-    if report.problem is not None:
+    if report.problem is not None and not report.workloads:
         options += f" --workload {text.one_line(report.problem.workload, 80)}"
     if report.device is not None:
         options += f" --device {report.device.kind if report.device.index is None else f'cuda:{report.device.index}'}"

@@ -15,7 +15,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from harness.cli import audits, sections, text
+from harness.cli import audits, sections, text, workloads
 from harness.cli.sections import Row
 from harness.report import Report, Verdict
 
@@ -60,6 +60,7 @@ def _sections(report: Report, ascii_only: bool) -> list[list[Row]]:
     reason = [sections.row("reason", report.reason.code)] if failed else []
     errors = sections.diagnostics(report.build) if failed or report.mode == "compile" else []
     figures = sections.timing(report.timing, ascii_only) if report.timing is not None else []
+    figures += workloads.workloads(report, ascii_only)
     return [
         [*reason, *(sections.evidence(report) if failed else [])],
         errors,

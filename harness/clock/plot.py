@@ -61,7 +61,7 @@ def write_plot(report: Report, target: str | Path) -> None:
     """Draw the times of a report into a file, whole or not at all. PlotError where there are none."""
     check_target(str(target))
     if report.timing is None:
-        raise PlotError("There is no picture of the times: this grading timed nothing.")
+        raise PlotError("There is no picture of the times: this grading timed nothing, or several workloads.")
     content = _drawn(report, report.timing, _format(Path(target)))
     final = os.path.realpath(target)
     temporary = f"{final}.{secrets.token_hex(4)}.part"

@@ -59,9 +59,8 @@ def median_interval(blocks: Blocks, *, resamples: int = RESAMPLES, step: float =
     if len(pooled) == 1:
         return NOTHING_KNOWN
     middle = float(np.median(pooled))
-    low, high = _percentiles(_drawn_medians(units, _draws(count, resamples)))
+    low, high = percentile_interval(_drawn_medians(units, _draws(count, resamples)), middle, count)
     half_step = max(step, clock_step(pooled)) / 2
-    low, high = _stretched(low, middle, high, _stretch(count))
     if (rank := _outer_rank(len(pooled))) is not None:
         ordered = np.sort(pooled)
         low, high = min(low, float(ordered[rank])), max(high, float(ordered[-1 - rank]))
@@ -78,17 +77,27 @@ def ratio_interval(numerator: Blocks, denominator: Blocks, *, resamples: int = R
     above, below = _units(numerator), _units(denominator)
     if min(sum(map(len, above)), sum(map(len, below))) == 1:
         return NOTHING_KNOWN
-    draws = _draws(len(above), resamples)
-    others = draws if len(above) == len(below) else _draws(len(below), resamples, seed=1)
-    tops, bottoms = _drawn_medians(above, draws), _drawn_medians(below, others)
+    tops, bottoms = _drawn_sides(above, below, resamples, 0)
     top, bottom = float(np.median(np.concatenate(above))), float(np.median(np.concatenate(below)))
     if min(top, bottom, tops.min(), bottoms.min()) <= 0:
         # A time of nothing can't be divided by; it happens to calls that do nothing.
         return NOTHING_KNOWN
-    low, high = _percentiles(tops / bottoms)
-    low, high = _stretched(low, top / bottom, high, _stretch(min(len(above), len(below))))
+    low, high = percentile_interval(tops / bottoms, top / bottom, min(len(above), len(below)))
     steps = sum(clock_step(np.concatenate(side)) / 2 / center for side, center in ((above, top), (below, bottom)))
     return low * math.exp(-steps), high * math.exp(steps)
+
+
+def drawn_medians(
+    numerator: Blocks, denominator: Blocks, *, resamples: int = RESAMPLES, seed: int = 0
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """The medians of both sides in each resample, drawn as for `ratio_interval`; other seeds are independent draws."""
+    return _drawn_sides(_units(numerator), _units(denominator), resamples, seed)
+
+
+def percentile_interval(drawn: npt.NDArray[np.float64], middle: float, count: int) -> Interval:
+    """95 % interval of something above 0 from its values in resamples of `count` blocks, `middle` its own value."""
+    low, high = _percentiles(drawn)
+    return _stretched(low, middle, high, _stretch(count)) if count > 1 else NOTHING_KNOWN
 
 
 def median_of(samples: Sequence[float]) -> float:
@@ -166,6 +175,14 @@ def _units(blocks: Blocks) -> list[npt.NDArray[np.float64]]:
 def _draws(count: int, resamples: int, seed: int = 0) -> npt.NDArray[np.int64]:
     """How often each of `count` blocks is drawn in each resample: one row a resample."""
     return np.random.default_rng(seed).multinomial(count, np.full(count, 1 / count), size=resamples)
+
+
+def _drawn_sides(
+    above: list[npt.NDArray[np.float64]], below: list[npt.NDArray[np.float64]], resamples: int, seed: int
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    draws = _draws(len(above), resamples, 2 * seed)
+    others = draws if len(above) == len(below) else _draws(len(below), resamples, 2 * seed + 1)
+    return _drawn_medians(above, draws), _drawn_medians(below, others)
 
 
 def _drawn_medians(units: list[npt.NDArray[np.float64]], draws: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:

@@ -155,8 +155,8 @@ def _graded(
         verdict=report.verdict.value,
         reason=report.reason.code,
         message=report.reason.message,
-        median_us=None if timing is None else timing.candidate.median_us,
-        speedup=None if timing is None else timing.speedup,
+        median_us=None if report.score is None else report.score.time_us,
+        speedup=None if report.score is None else report.score.speedup,
         blurred=outside is not None and _blurred(outside),
         seconds=round(time.monotonic() - began, 2),
     )

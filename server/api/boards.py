@@ -57,6 +57,8 @@ class ProblemView(ProblemSummary):
     workloads: list[WorkloadView]
     default_workload: dict[str, str]
     """By kind of device."""
+    ranking: list[str]
+    """The workloads that rank together when a submission names none; empty where one alone does."""
     limits: dict[str, float | None]
 
 
@@ -153,6 +155,7 @@ def problem_view(found: Problem) -> ProblemView:
             for name, load in spec.workloads.items()
         ],
         default_workload=spec.default_workload.model_dump(),
+        ranking=list(spec.ranking.workloads),
         limits=spec.limits.model_dump(),
     )
 

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 
+from harness.spec import RANKING
 from harness.submission import MAX_BYTES
 from server.api.models import NewSubmission
 from server.api.problems_json import ApiError, explain
@@ -65,7 +66,7 @@ def order_of(serving: Services, caller: Caller, new: NewSubmission) -> Order:
     problem = serving.catalogue.get(new.problem)
     if problem is None:
         raise ApiError(422, "no-such-problem", "There is no such problem; GET /v1/problems lists them.")
-    if new.workload is not None and new.workload not in problem.spec.workloads:
+    if new.workload not in (None, *problem.spec.workloads, *([RANKING] if problem.spec.ranking.workloads else [])):
         raise ApiError(422, "no-such-workload", f"The problem's workloads are {', '.join(problem.spec.workloads)}.")
     if new.priority > 0 and not caller.admin:
         raise ApiError(403, "wrong-role", "Only admins may ask for a priority above 0.")
