@@ -65,7 +65,8 @@ def _is_wrong_use(error: Exception) -> bool:
     from harness.problem import ProblemError
     from harness.sandbox.base import SandboxError
     from harness.scaffold.write import ScaffoldError
+    from harness.settings import SettingsError
     from harness.submission import SubmissionError
 
-    wrong_use = (ProblemError, DeviceError, DeviceBusy, SandboxError, ScaffoldError, SubmissionError, PlotError)
-    return isinstance(error, wrong_use)
+    named = (ProblemError, DeviceError, DeviceBusy, SandboxError, ScaffoldError, SettingsError, SubmissionError)
+    return isinstance(error, (*named, PlotError))

@@ -13,6 +13,7 @@ import typer
 from harness.cli import (
     batch,
     cache,
+    config,
     devices,
     grading,
     listing,
@@ -70,6 +71,7 @@ app.add_typer(cache.app, name="cache")
 app.command()(server.serve)
 app.command()(server.agent)
 app.add_typer(server.keys, name="keys")
+app.add_typer(config.app, name="config")
 app.command()(remote.submit)
 app.command()(remote.status)
 app.command()(remote.leaderboard)

@@ -9,35 +9,42 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from harness.cli.config import warn_if_exposed
 from harness.cli.errors import guarded
+from harness.cli.signals import say
 from harness.cli.streams import WrongUse
 from harness.cli.text import one_line
 
 if TYPE_CHECKING:
     from harness.client import Client
 
-Server = Annotated[str, typer.Option(metavar="URL", envvar="HARNESS_SERVER", help="The server.")]
+Server = Annotated[str | None, typer.Option(metavar="URL", help="The server; default: harness config's.")]
 Key = Annotated[
-    str | None,
-    typer.Option(envvar="HARNESS_KEY", help="Your key; better in HARNESS_KEY than here.", show_default=False),
+    str | None, typer.Option(help="Your key; default: harness config's, which is better than here.", show_default=False)
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document.")]
-_HERE = "http://127.0.0.1:8000"
 
 
-def _client(server: str, key: str | None) -> Client:
+def _client(server: str | None, key: str | None, *, retries: int = 2) -> Client:
     try:
-        from harness.client import Client
+        from harness.client import Client, Patience
     except ImportError as error:
         raise WrongUse(f"{error.name} is missing: pip install 'kernel-harness[server]' brings it.") from None
-    return Client(server, key)
+    warn_if_exposed()
+    with _wrong_use():
+        return Client(
+            server,
+            key,
+            patience=Patience(retries=retries),
+            on_pause=lambda seconds, error: say(f"{error} Trying again in {max(1, round(seconds))} s."),
+        )
 
 
 @guarded
 def submit(
     problem: Annotated[str, typer.Argument(metavar="PROBLEM", help="The problem's id on the server.")],
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A Python file with a class ModelNew.")],
-    server: Server = _HERE,
+    server: Server = None,
     key: Key = None,
     device: Annotated[str | None, typer.Option(metavar="cpu|cuda", help="Default: a GPU where there is one.")] = None,
     workload: Annotated[str | None, typer.Option(metavar="NAME")] = None,
@@ -53,7 +60,8 @@ def submit(
         source = file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise WrongUse(f"{file} can't be read: {error}") from None
-    with _client(server, key) as client, _wrong_use():
+    # Who waits for a verdict wants it even if the server is away for a while.
+    with _client(server, key, retries=10 if watch else 2) as client, _wrong_use():
         found = client.submit(
             problem, source, device=device, workload=workload, mode=mode, label=file.name if label is None else label
         )
@@ -71,7 +79,7 @@ def submit(
 @guarded
 def status(
     submission: Annotated[str, typer.Argument(metavar="ID", help="As harness submit printed it.")],
-    server: Server = _HERE,
+    server: Server = None,
     key: Key = None,
     as_json: AsJson = False,
 ) -> int:
@@ -84,7 +92,7 @@ def status(
 @guarded
 def leaderboard(
     problem: Annotated[str, typer.Argument(metavar="PROBLEM", help="The problem's id on the server.")],
-    server: Server = _HERE,
+    server: Server = None,
     key: Key = None,
     device: Annotated[str | None, typer.Option(metavar="NAME", help="Default: the one with the most entries.")] = None,
     workload: Annotated[str | None, typer.Option(metavar="NAME")] = None,

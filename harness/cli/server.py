@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from harness.cli.config import warn_if_exposed
 from harness.cli.errors import guarded
 from harness.cli.signals import say
 from harness.cli.streams import WrongUse, claimed_stdout
+from harness.settings import look_up
 
 if TYPE_CHECKING:
     from server.store import Database
@@ -122,10 +124,13 @@ def _devices(given: str) -> list[str]:
 
 @guarded
 def agent(
-    server: Annotated[str, typer.Option(metavar="URL", envvar="HARNESS_SERVER", help="The server to work for.")],
+    server: Annotated[
+        str | None, typer.Option(metavar="URL", help="The server to work for; default: harness config's.")
+    ] = None,
     key: Annotated[
-        str, typer.Option(envvar="HARNESS_KEY", help="A key with the role agent; better in HARNESS_KEY than here.")
-    ],
+        str | None,
+        typer.Option(help="A key with the role agent; default: harness config's, which is better than here."),
+    ] = None,
     device: Annotated[str, typer.Option(metavar="auto|cpu|cuda[:N]", help="What to grade on.")] = "auto",
     problems: Problems = Path("problems"),
     name: Annotated[str, typer.Option(help="How the server lists it; default: the machine's name.")] = "",
@@ -148,6 +153,10 @@ def agent(
             "an agent grades what strangers hand in, and nothing here would confine that; install bubblewrap, "
             "harness sandbox says what is missing."
         )
+    warn_if_exposed()
+    address, shown_key = look_up("server", server).value, look_up("key", key).value
+    if address is None or shown_key is None:
+        raise WrongUse("an agent needs a key with the role agent, in HARNESS_KEY or by harness config set key.")
     found = open_device(device)
     identity = Identity(
         name=(name or socket.gethostname())[:100],
@@ -156,7 +165,7 @@ def agent(
         device_name=found.info.name[:200],
         sandbox=confined.name,
     )
-    loop = AgentLoop(Link(server, key), identity, Catalogue.load(problems.resolve()))
+    loop = AgentLoop(Link(address, shown_key), identity, Catalogue.load(problems.resolve()))
     if ends_with_stdin:
         threading.Thread(target=_stop_at_the_end_of_stdin, args=(loop.stop_at_once,), daemon=True).start()
     return loop.run()

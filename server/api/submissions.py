@@ -192,7 +192,12 @@ def events(
 
 
 @router.post("/{submission_id}/regrade", status_code=202, responses=responses(*KEYED, 404, 408, 409, 413))
-def regrade(submission_id: str, serving: Serving, caller: Solver) -> SubmissionView:
+def regrade(
+    submission_id: str,
+    serving: Serving,
+    caller: Solver,
+    idempotency_key: Annotated[str | None, Header(description="The same key again gives the same submission.")] = None,
+) -> SubmissionView:
     """Grade it again, as a new submission of the same user with the problem as it is now.
 
     When that is done, its answer takes the place of the earlier one on the leaderboard.
@@ -216,4 +221,4 @@ def regrade(submission_id: str, serving: Serving, caller: Solver) -> SubmissionV
     with serving.database.read() as session:
         owner = session.scalars(select(User).where(User.id == old.user_id)).one()
     behalf = Caller(owner.id, owner.name, caller.key_id, caller.role, None, caller.max_queued)
-    return _view(serving, caller, accept(serving, behalf, order, None))
+    return _view(serving, caller, accept(serving, behalf, order, idempotency_key))

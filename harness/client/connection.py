@@ -1,0 +1,34 @@
+"""Where a client connects to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+
+from harness.client.errors import ClientError, Unreachable
+from harness.client.requests import check_address
+from harness.settings import SettingsError, look_up
+
+_TIMEOUT = httpx.Timeout(30.0, connect=10.0)
+"""A stream says something every 15 s at least."""
+
+
+def connection(server: str | None, key: str | None) -> tuple[str, dict[str, Any]]:
+    """The address, and what httpx needs to know. Raises ClientError."""
+    try:
+        address, key = look_up("server", server).value, look_up("key", key).value
+    except SettingsError as error:
+        raise ClientError(str(error)) from None
+    assert address is not None
+    if key is not None and not (key.isascii() and key.isprintable()):
+        raise ClientError("the key holds characters that no key has; copy it again.")
+    headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+    address = check_address(address)
+    return address, {"base_url": address, "headers": headers, "timeout": _TIMEOUT}
+
+
+def unreachable(server: str, error: Exception) -> Unreachable:
+    """No answer came."""
+    why = str(error) or type(error).__name__
+    return Unreachable(f"the server at {server} can't be reached ({why}); check the address.")
