@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from harness.grader import grade
     from harness.problem import Problem, ProblemError
     from harness.report import Report, Verdict
+    from harness.sanitizing.findings import Sanitizing
+    from harness.sanitizing.run import sanitize
     from harness.scaffold.write import ScaffoldError, new_problem, new_submission
     from harness.submission import Submission, SubmissionError
     from harness.verification.findings import Verification
@@ -32,6 +34,8 @@ _WHERE = {
     "ProblemError": "harness.problem",
     "Report": "harness.report",
     "Verdict": "harness.report",
+    "Sanitizing": "harness.sanitizing.findings",
+    "sanitize": "harness.sanitizing.run",
     "ScaffoldError": "harness.scaffold.write",
     "new_problem": "harness.scaffold.write",
     "new_submission": "harness.scaffold.write",
@@ -47,6 +51,7 @@ __all__ = [
     "ProblemError",
     "Report",
     "Reward",
+    "Sanitizing",
     "ScaffoldError",
     "Submission",
     "SubmissionError",
@@ -56,6 +61,7 @@ __all__ = [
     "new_problem",
     "new_submission",
     "reward",
+    "sanitize",
     "verify",
 ]
 

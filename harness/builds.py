@@ -16,6 +16,8 @@ from harness.report import BuildInfo, ExtensionInfo
 _MOST = 64
 """Extensions that one submission may ask for: an import that asks without end has to end."""
 
+_LINE_INFO = "-lineinfo"
+
 
 class Builds:
     """The builds of one grading, in the order in which they were asked for."""
@@ -31,10 +33,12 @@ class Builds:
         limit_s: float,
         aside: Callable[[], AbstractContextManager[None]],
         say: Callable[[str], None],
+        line_info: bool = False,
     ) -> None:
         """`outcomes` grows with each request. `aside` is entered while something compiles: it lends the device to
         others. `cuda_on_cpu`: whether CUDA sources are built although the grading runs on the CPU. `limit_s` is for all
-        builds together."""
+        builds together. `line_info` has CUDA sources compiled with the lines of their machine code, as another build
+        than without."""
         self._service = service
         self._outcomes = outcomes
         self._device = device
@@ -43,6 +47,7 @@ class Builds:
         self._limit_s = limit_s
         self._aside = aside
         self._say = say
+        self._line_info = line_info
 
     def answer(self, claim: dict[str, Any]) -> BuildOutcome:
         """Answer one request, which may hold anything."""
@@ -72,6 +77,9 @@ class Builds:
             return _refused("build.bad_request", f"The extension can't be built: {place}: {first['msg']}.")
         if self._device == "cpu" and not self._cuda_on_cpu and _wants_cuda(request):
             return _refused("build.needs_cuda", f"the extension {request.name!r} has CUDA sources")
+        if self._line_info and _wants_cuda(request):
+            flags = (*request.extra_cuda_cflags, _LINE_INFO)
+            request = request.model_copy(update={"extra_cuda_cflags": flags})
         self._say(f"compiling {request.name}")
         with self._aside():
             return self._service.build(request, arch=self._arch, device=self._device)

@@ -123,7 +123,7 @@ def grade(
         info=info,
         device=chosen,
         arch=arch or chosen.arch,
-        sandbox=_sandbox(sandbox),
+        sandbox=sandboxes.chosen(sandbox),
         seeds=Seeds(seed),
         evidence=evidence,
         goal=_goal(problem, relative_half_width, budget_s),
@@ -221,7 +221,7 @@ class _Grading:
             oracle = Oracle(self.problem, workload, candidate.torch_device)
         with self._stage("build"):
             candidate.wait_ready()
-            candidate.import_source(submission.source, _file_name(submission), "ModelNew", self.limits.import_s)
+            candidate.import_source(submission.source, submission.file_name, "ModelNew", self.limits.import_s)
         if self.evidence.mode == "compile":
             self._compile_rest(candidate, oracle)
             return
@@ -532,12 +532,6 @@ _NO_SANDBOX = Warning_(
 )
 
 
-def _sandbox(chosen: str | Sandbox | None) -> Sandbox:
-    if isinstance(chosen, Sandbox):
-        return chosen
-    return sandboxes.by_name(chosen) if chosen else sandboxes.default()
-
-
 def _goal(problem: Problem, relative_half_width: float | None, budget_s: float | None) -> Goal:
     asked: dict[str, Any] = {"relative_half_width": relative_half_width, "budget_s": budget_s}
     goal = Goal(budget_s=min(problem.spec.limits.time_s, Goal.budget_s))
@@ -552,11 +546,6 @@ def _info_of_unreadable(path: Path) -> SubmissionInfo:
         while piece := file.read(1 << 20):
             digest.update(piece)
     return SubmissionInfo(path=str(path), name=path.name, sha256=digest.hexdigest())
-
-
-def _file_name(submission: Submission) -> str:
-    stem = Path(submission.name).stem
-    return f"{stem}.py" if stem.isidentifier() else "submission.py"
 
 
 def _not_timed_warning(workload: Workload) -> Warning_:

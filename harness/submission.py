@@ -37,6 +37,12 @@ class Submission:
     sha256: str
     """Of the text as UTF-8, without a byte order mark."""
 
+    @property
+    def file_name(self) -> str:
+        """What its file is called where it is imported: a name that a module can have."""
+        stem = Path(self.name).stem
+        return f"{stem}.py" if stem.isidentifier() else "submission.py"
+
     @classmethod
     def load(cls, path: Path | str) -> Submission:
         """Read a file. Raises SubmissionError."""

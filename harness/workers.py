@@ -15,8 +15,8 @@ import socket
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -85,6 +85,21 @@ class WorkerFailure(Exception):
         return f"{self.phase}: {self.message}"
 
 
+@dataclass(frozen=True)
+class Wrapper:
+    """A program that a worker runs under, such as compute-sanitizer: it gets the worker's command line after its own,
+    in the same sandbox, and hands descriptors on."""
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict)
+    """For the program and the worker, over what a worker has anyway."""
+    mounts: tuple[Mount, ...] = ()
+    pass_fds: tuple[int, ...] = ()
+
+
+_BARE = Wrapper(())
+
+
 @dataclass
 class _Pending:
     """The order whose answer is awaited, and its time."""
@@ -106,8 +121,11 @@ class Worker:
         flush_bytes: int,
         patience_s: float,
         on_build: BuildHook,
+        wrapper: Wrapper = _BARE,
+        share_device: bool = True,
     ) -> None:
-        """`patience_s`: seconds that all of its answers together may be waited for, building left out."""
+        """`patience_s`: seconds that all of its answers together may be waited for, building left out. Without
+        `share_device` tensors go through the host's memory also on a GPU."""
         self._device = device
         self._flush_bytes = flush_bytes
         self._on_build = on_build
@@ -117,7 +135,7 @@ class Worker:
         self._stopwatch: Stopwatch | None = None
         self._tickets: deque[str] = deque()
         self._window: Window | None = None
-        self._share_device = device.kind == "cuda"
+        self._share_device = share_device and device.kind == "cuda"
         self.torch_device = torch.device(device.torch_name)
         ours, theirs = socket.socketpair()
         self._channel = Channel(ours)
@@ -128,10 +146,10 @@ class Worker:
             f"from harness.worker.main import main; main({theirs.fileno()})"
         )
         command = Command(
-            argv=(sys.executable, "-I", "-B", "-X", "faulthandler", "-c", start),
-            env=worker_environment(device),
-            mounts=(*python_mounts(device), *(Mount(path) for path in visible)),
-            pass_fds=(theirs.fileno(),),
+            argv=(*wrapper.argv, sys.executable, "-I", "-B", "-X", "faulthandler", "-c", start),
+            env={**worker_environment(device), **wrapper.env},
+            mounts=(*python_mounts(device), *(Mount(path) for path in visible), *wrapper.mounts),
+            pass_fds=(theirs.fileno(), *wrapper.pass_fds),
             gpus=device.nodes,
         )
         limits = Limits(memory_bytes=memory_bytes, processes=1024)
@@ -174,6 +192,14 @@ class Worker:
             self._window.close()
             self._window = None
         return ended
+
+    def leave(self, within_s: float) -> Exit | None:
+        """Let the process end as a program does, for what it runs under to see the end; None: it did not in time."""
+        self._channel.close()
+        try:
+            return self._process.wait(within_s)
+        except TimeoutError:
+            return None
 
     def wait_ready(self) -> None:
         """Wait until the process is up with torch imported. A failure here is the grader's own: nothing of the
@@ -250,8 +276,11 @@ class Worker:
         seed: int,
         limit_s: float,
         poison: Sequence[int] = (),
+        keep: bool = True,
     ) -> claims.Output:
-        """Have a model called on a value that was put. Returns what the worker says about what came back."""
+        """Have a model called on a value that was put. Returns what the worker says about what came back.
+
+        Without `keep` nothing of it is copied or held, so nothing but the call itself runs on the device."""
         order = {
             "type": "call",
             "model": model,
@@ -259,6 +288,7 @@ class Worker:
             "output": output,
             "seed": seed,
             "poison": list(poison),
+            "keep": keep,
         }
         return self._ask(order, "call", limit_s, claims.Returned).outputs[0]
 

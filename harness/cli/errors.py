@@ -64,9 +64,10 @@ def _is_wrong_use(error: Exception) -> bool:
     from harness.locks import DeviceBusy
     from harness.problem import ProblemError
     from harness.sandbox.base import SandboxError
+    from harness.sanitizing.tool import SanitizerMissing
     from harness.scaffold.write import ScaffoldError
     from harness.settings import SettingsError
     from harness.submission import SubmissionError
 
     named = (ProblemError, DeviceError, DeviceBusy, SandboxError, ScaffoldError, SettingsError, SubmissionError)
-    return isinstance(error, (*named, PlotError))
+    return isinstance(error, (*named, PlotError, SanitizerMissing))

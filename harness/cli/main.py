@@ -21,6 +21,7 @@ from harness.cli import (
     remote,
     report,
     sandboxes,
+    sanitize,
     selftest,
     server,
     verify,
@@ -58,6 +59,7 @@ def _options(
 app.command()(grading.run)
 app.command()(grading.check)
 app.command("compile")(grading.compile_)
+app.command()(sanitize.sanitize)
 app.command()(verify.verify)
 app.command()(batch.batch)
 app.command()(report.report)

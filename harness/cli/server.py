@@ -147,7 +147,7 @@ def agent(
     from server.agent.loop import AgentLoop, Identity
     from server.catalogue import Catalogue
 
-    confined = sandboxes.by_name(sandbox) if sandbox else sandboxes.default()
+    confined = sandboxes.chosen(sandbox)
     if confined.name == "none":
         raise WrongUse(
             "an agent grades what strangers hand in, and nothing here would confine that; install bubblewrap, "

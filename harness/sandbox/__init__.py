@@ -20,6 +20,13 @@ def by_name(name: str) -> Sandbox:
     return SANDBOXES[name]()
 
 
+def chosen(given: str | Sandbox | None) -> Sandbox:
+    """The sandbox that a caller means: one of its own, one by name, or None for the best that works here."""
+    if isinstance(given, Sandbox):
+        return given
+    return by_name(given) if given else default()
+
+
 def default() -> Sandbox:
     """The best sandbox that works here; PlainSandbox, which isolates nothing, when no other does."""
     return next(kind() for kind in SANDBOXES.values() if kind.unavailable() is None)
@@ -39,5 +46,6 @@ __all__ = [
     "SandboxError",
     "Sandboxed",
     "by_name",
+    "chosen",
     "default",
 ]

@@ -120,7 +120,7 @@ def isolates(sandbox: str | None) -> bool:
     from harness import sandbox as sandboxes
     from harness.sandbox import PlainSandbox
 
-    chosen = sandboxes.by_name(sandbox) if sandbox else sandboxes.default()
+    chosen = sandboxes.chosen(sandbox)
     return not isinstance(chosen, PlainSandbox)
 
 

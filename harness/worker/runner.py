@@ -227,7 +227,7 @@ class Runner:
         return {"type": "done"}
 
     def call(self, order: dict[str, Any]) -> dict[str, Any]:
-        """Call a model on a value that was put, and keep what it returns, twice."""
+        """Call a model on a value that was put, and keep what it returns, twice, where it is to be kept."""
         arguments = self._values[order["input"]]
         model = self._models[order["model"]]
         self._memory.poison(order["poison"])
@@ -235,10 +235,11 @@ class Runner:
         self._memory.settle()
         with torch.no_grad():
             returned = model(*arguments)
-            value, call = self._keep_early(returned)
+            value, call = self._keep_early(returned) if order["keep"] else self._keep(returned)
         del returned
         self._memory.check_errors("the call")
-        self._calls[order["output"]] = call
+        if order["keep"]:
+            self._calls[order["output"]] = call
         return {"type": "returned", "outputs": [_describe(value)]}
 
     def trace(self, order: dict[str, Any]) -> dict[str, Any]:
