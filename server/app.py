@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 from fastapi import FastAPI
+from sqlalchemy import select
 from starlette.concurrency import run_in_threadpool
 
 from harness.version import VERSION
@@ -17,9 +18,11 @@ from server.api.headers import SafeHeaders
 from server.api.limits import BodyLimits
 from server.pages import routes
 from server.services import QUEUE, Services
+from server.store import StoreAway, Submission
 
 _log = logging.getLogger("harness.server")
-_EXPIRE_S = 2.0
+_LOOK_S = 2.0
+_AT_ONCE = 500
 
 
 def make_app(serving: Services) -> FastAPI:
@@ -28,12 +31,13 @@ def make_app(serving: Services) -> FastAPI:
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         serving.hub.open()
-        expiring = asyncio.create_task(_expire(serving))
+        always = [asyncio.create_task(_again_and_again(work, serving)) for work in (_take_back, _Watch())]
         try:
             yield
         finally:
             serving.hub.close()
-            expiring.cancel()
+            for task in always:
+                task.cancel()
 
     app = FastAPI(
         title="kernel-harness",
@@ -58,19 +62,47 @@ def make_app(serving: Services) -> FastAPI:
     return app
 
 
-async def _expire(serving: Services) -> None:
-    """Take back what dead agents hold, for as long as the server runs."""
+async def _again_and_again(work: Callable[[Services], list[str]], serving: Services) -> None:
+    """Look into the store unasked, for as long as the server runs, and wake whoever waits for what has changed."""
     while True:
-        await asyncio.sleep(_EXPIRE_S)
+        await asyncio.sleep(_LOOK_S)
         try:
-            for submission_id in await run_in_threadpool(expire_now, serving):
-                serving.hub.notify(submission_id)
-                serving.hub.notify(QUEUE)
-        except Exception:  # noqa: BLE001 - the store may be away for a while; the next round tries again
-            _log.exception("leases could not be looked at")
+            changed = await run_in_threadpool(work, serving)
+        except StoreAway as error:
+            problems_json.log_away(str(error))
+            continue
+        except Exception:  # noqa: BLE001 - what fails once must not stop it for good
+            _log.exception("the store could not be looked through")
+            continue
+        for topic in changed:
+            serving.hub.notify(topic)
 
 
 def expire_now(serving: Services) -> list[str]:
-    """One round of that."""
+    """Take back what dead agents hold; the ids of the submissions that this changed."""
     with serving.database.write() as session:
         return jobs.expire(session, serving.clock())
+
+
+def _take_back(serving: Services) -> list[str]:
+    changed = expire_now(serving)
+    return [*changed, QUEUE] if changed else []
+
+
+class _Watch:
+    """Sees what other processes on the same store have done to submissions that streams here are about."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, int] = {}
+
+    def __call__(self, serving: Services) -> list[str]:
+        """One look for all streams."""
+        watched = [topic for topic in serving.hub.topics if topic != QUEUE]
+        now: dict[str, int] = {}
+        with serving.database.read() as session:
+            for begin in range(0, len(watched), _AT_ONCE):
+                wanted = Submission.id.in_(watched[begin : begin + _AT_ONCE])
+                now |= session.execute(select(Submission.id, Submission.events).where(wanted)).all()
+        changed = [name for name, events in now.items() if self._seen.get(name) != events]
+        self._seen = now
+        return changed

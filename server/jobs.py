@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from sqlalchemy import and_, exists, or_, select
-from sqlalchemy.orm import Session
+from sqlalchemy import ColumnElement, and_, exists, func, or_, select
+from sqlalchemy.orm import Session, undefer
 
 from harness.report import ProblemInfo, Reason, Report, SubmissionInfo, Verdict
 from harness.version import VERSION
@@ -34,6 +34,8 @@ from server.store.models import AT_WORK, ENDED, AttemptState, State
 MAX_ATTEMPTS = 3
 """The first, and two more after an agent's death."""
 
+_TURNS = 64
+"""So many users' turns are looked at, should other agents be taking the submissions of the first ones."""
 Standing = Literal["active", "cancelled", "over"]
 _BUILD_STAGES = ("load", "build")
 
@@ -62,21 +64,8 @@ def claim(
 
     `versions` are the problems that the server has now; an agent that has another version of one gets none of it.
     """
-    has: Mapping[str, str] = json.loads(agent.problems)
-    usable = [name for name, version in versions.items() if has.get(name) == version]
-    if agent.refused is not None or not usable:
-        return None
-    fits = Submission.device_kind == agent.kind
-    if agent.kind == "cuda" or not _gpu_is_there(session, now - away_s):
-        fits = or_(fits, Submission.device_kind.is_(None))
-    submission = session.scalar(
-        select(Submission)
-        .join(User, User.id == Submission.user_id)
-        .where(Submission.state == State.QUEUED, Submission.problem_id.in_(usable), fits)
-        .order_by(Submission.priority.desc(), User.last_served, Submission.number)
-        .limit(1)
-        .with_for_update(of=Submission, skip_locked=True)
-    )
+    open_to = _open_to(session, agent, versions, now - away_s)
+    submission = None if open_to is None else _next(session, open_to)
     if submission is None:
         return None
     user = session.get_one(User, submission.user_id)
@@ -99,6 +88,56 @@ def claim(
     session.flush()
     add_event(session, submission, "claimed", {"attempt": attempt.number, "device": agent.device_name}, now)
     return Claim(attempt.id, token, submission)
+
+
+def is_work(session: Session, agent: Agent, versions: Mapping[str, str], now: float, *, away_s: float) -> bool:
+    """Whether `claim` would find something; changes nothing."""
+    open_to = _open_to(session, agent, versions, now - away_s)
+    return open_to is not None and bool(session.scalar(select(exists().where(*open_to))))
+
+
+def _open_to(
+    session: Session, agent: Agent, versions: Mapping[str, str], heard_since: float
+) -> list[ColumnElement[bool]] | None:
+    """Which submissions an agent may have; None: none at all."""
+    has: Mapping[str, str] = json.loads(agent.problems)
+    usable = [name for name, version in versions.items() if has.get(name) == version]
+    if agent.refused is not None or not usable:
+        return None
+    fits = Submission.device_kind == agent.kind
+    if agent.kind == "cuda" or not _gpu_is_there(session, heard_since):
+        fits = or_(fits, Submission.device_kind.is_(None))
+    return [Submission.state == State.QUEUED, Submission.problem_id.in_(usable), fits]
+
+
+def _next(session: Session, open_to: list[ColumnElement[bool]]) -> Submission | None:
+    """The one whose turn it is, locked."""
+    oldest = func.min(Submission.number).label("oldest")
+    lines = (
+        select(Submission.priority, Submission.user_id, oldest)
+        .where(*open_to)
+        .group_by(Submission.priority, Submission.user_id)
+        .subquery()
+    )
+    turns = (
+        select(lines.c.priority, lines.c.user_id)
+        .join(User, User.id == lines.c.user_id)
+        .order_by(lines.c.priority.desc(), User.last_served, lines.c.oldest)
+        .limit(_TURNS)
+    )
+    for priority, user_id in session.execute(turns).all():
+        first = (
+            select(Submission)
+            .options(undefer(Submission.source))
+            .where(*open_to, Submission.priority == priority, Submission.user_id == user_id)
+            .order_by(Submission.number)
+            .limit(1)
+        )
+        # Another agent may be taking it just now; then the next one is ours.
+        found = session.scalar(first.with_for_update(of=Submission, skip_locked=True))
+        if found is not None:
+            return found
+    return None
 
 
 def _gpu_is_there(session: Session, since: float) -> bool:
@@ -183,7 +222,7 @@ def finish(session: Session, attempt_id: int, token: str, report: Report, now: f
         return False
     _check_subject(submission, report)
     attempt.state, attempt.ended_at = AttemptState.REPORTED, now
-    _answer(session, submission, report, now)
+    _answer(session, submission, report, text, now)
     return True
 
 
@@ -234,15 +273,16 @@ def _lose(session: Session, attempt: Attempt, submission: Submission, why: str, 
         submission.state = State.QUEUED
         add_event(session, submission, "requeued", {"attempt": attempt.number}, now)
     else:
-        _answer(session, submission, _all_lost(submission, now), now)
+        report = _all_lost(submission, now)
+        _answer(session, submission, report, report.model_dump_json(), now)
 
 
-def _answer(session: Session, submission: Submission, report: Report, now: float) -> None:
+def _answer(session: Session, submission: Submission, report: Report, text: str, now: float) -> None:
     if submission.state in ENDED:
         raise AssertionError("a submission has one answer")
     submission.state, submission.done_at = State.DONE, now
     submission.verdict, submission.reason_code = report.verdict, report.reason.code
-    submission.report = report.model_dump_json()
+    submission.report = text
     session.flush()
     keep_result(session, submission, report, now)
     add_event(session, submission, "done", {"verdict": report.verdict, "reason": report.reason.code}, now)

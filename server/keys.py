@@ -95,13 +95,13 @@ def find(session: Session, text: str) -> Caller | None:
     match = _FORM.fullmatch(text)
     if match is None:
         return None
-    row = session.execute(select(Key, User.name).join(User, User.id == Key.user_id).where(Key.id == match[1])).first()
-    if row is None:
+    wanted = select(
+        Key.digest, Key.user_id, User.name, Key.id, Key.role, Key.requests_per_minute, Key.max_queued
+    ).where(Key.id == match[1], Key.revoked_at.is_(None))
+    row = session.execute(wanted.join(User, User.id == Key.user_id)).first()
+    if row is None or not hmac.compare_digest(row.digest, digest(match[2])):
         return None
-    key, name = row
-    if not hmac.compare_digest(key.digest, digest(match[2])) or key.revoked_at is not None:
-        return None
-    return Caller(key.user_id, name, key.id, key.role, key.requests_per_minute, key.max_queued)
+    return Caller(*row[1:])
 
 
 def revoke(session: Session, key_id: str, now: float) -> None:

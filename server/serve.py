@@ -30,7 +30,7 @@ from server.catalogue import Catalogue
 from server.protocol import ImpatientProtocol
 from server.services import Services
 from server.settings import Settings
-from server.store import Database
+from server.store import Database, StoreAway
 
 _OWN_LABEL, _AGENT_LABEL = "serve", "serve-agent"
 
@@ -58,7 +58,10 @@ def open_database(data: Path, url: str | None) -> Database:
             database = Database(url)
         except (sa.exc.SQLAlchemyError, ValueError) as error:
             raise ServeError(f"the database can't be used: {error}") from None
-    database.migrate()
+    try:
+        database.migrate()
+    except StoreAway as error:
+        raise ServeError(f"the database can't be used: {error}") from None
     return database
 
 

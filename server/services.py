@@ -8,8 +8,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from server.arrivals import Arrivals
 from server.catalogue import Catalogue
 from server.keys import Rates
+from server.results import Leaderboards
 from server.settings import Settings
 from server.store import Database
 
@@ -46,6 +48,11 @@ class Hub:
         for event in self._waiting.get(topic, ()):
             event.set()
 
+    @property
+    def topics(self) -> list[str]:
+        """What somebody waits for. From any thread."""
+        return list(self._waiting)
+
     @contextmanager
     def listening(self, topic: str) -> Iterator[asyncio.Event]:
         """An event that is set when the topic changes; clear it before looking, so that no change is missed."""
@@ -73,3 +80,7 @@ class Services:
     clock: Callable[[], float] = time.time
     rates: Rates = field(default_factory=Rates)
     hub: Hub = field(default_factory=Hub)
+    leaderboards: Leaderboards = field(default_factory=Leaderboards)
+
+    def __post_init__(self) -> None:
+        self.arrivals = Arrivals(self.database)

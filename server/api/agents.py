@@ -30,6 +30,8 @@ router = APIRouter(prefix="/v1/agent", tags=["agents"])
 
 T = TypeVar("T")
 _LOOK_S = 2.0
+_HEARD = 6
+"""An agent that waits for work is noted so many times in the time after which it would count as away."""
 Token = Annotated[str, Header(alias="X-Attempt-Token", max_length=100)]
 AttemptId = Annotated[int, Field(ge=1, le=(1 << 53) - 1)]
 
@@ -179,6 +181,12 @@ async def claim(wanted: Wanted, serving: Serving, caller: AgentKey) -> Work | No
 
 def _claim(serving: Services, caller: Caller, agent_id: int) -> Work | None:
     now, settings = serving.clock(), serving.settings
+    with serving.database.read() as session:
+        # Most looks find nothing, and then nothing has to be written, but now and then that the agent is there.
+        agent = _own_agent(session.get(Agent, agent_id), caller)
+        heard = agent.refused is None and now - agent.last_seen < settings.away_s / _HEARD
+        if heard and not jobs.is_work(session, agent, serving.catalogue.versions, now, away_s=settings.away_s):
+            return None
     with serving.database.write() as session:
         agent = _own_agent(session.get(Agent, agent_id), caller)
         agent.last_seen = now

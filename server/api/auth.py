@@ -6,12 +6,14 @@ The cookie is not taken for anything that changes something, so no other site ca
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
 from fastapi import Depends, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from sqlalchemy import select
+from sqlalchemy.orm import InstrumentedAttribute, undefer
+from starlette.concurrency import run_in_threadpool
 
 from server.api.problems_json import ApiError
 from server.keys import Caller, find
@@ -27,12 +29,17 @@ KEY_OPTIONAL: dict[str, Any] = {"security": [{}, {"key": []}]}
 """For the document of an operation that a Reader may call."""
 
 
-def services(request: Request) -> Services:
+# Dependencies that wait for nothing are coroutines: FastAPI has others run in a thread, which takes longer than they.
+
+
+async def services(request: Request) -> Services:
     """The server's own."""
     found: Services = request.app.state.services
     return found
 
 
+Text = InstrumentedAttribute[Any]
+"""`Submission.source` or `Submission.report`."""
 Serving = Annotated[Services, Depends(services)]
 
 
@@ -55,7 +62,7 @@ def caller_of(serving: Services, text: str) -> Caller:
     return caller
 
 
-def optional_caller(
+async def optional_caller(
     request: Request, serving: Serving, _: Annotated[HTTPAuthorizationCredentials | None, Security(_BEARER)] = None
 ) -> Caller | None:
     """Whose key came with the request; None when none came."""
@@ -64,17 +71,17 @@ def optional_caller(
         scheme, _space, text = header.partition(" ")
         if scheme.lower() != "bearer":
             raise ApiError(401, "no-key", "Send the key as Authorization: Bearer KEY.", _CHALLENGE)
-        return caller_of(serving, text.strip())
+        return await run_in_threadpool(caller_of, serving, text.strip())
     cookie = request.cookies.get(COOKIE)
     if cookie is not None and request.method in ("GET", "HEAD"):
-        return caller_of(serving, cookie)
+        return await run_in_threadpool(caller_of, serving, cookie)
     return None
 
 
-def allowed(*roles: str) -> Callable[[Caller | None], Caller]:
+def allowed(*roles: str) -> Callable[[Caller | None], Awaitable[Caller]]:
     """A dependency: the caller, who has one of these roles."""
 
-    def check(caller: Annotated[Caller | None, Depends(optional_caller)]) -> Caller:
+    async def check(caller: Annotated[Caller | None, Depends(optional_caller)]) -> Caller:
         if caller is None:
             raise ApiError(401, "no-key", "Send a key as Authorization: Bearer KEY.", _CHALLENGE)
         if caller.role not in roles:
@@ -89,12 +96,16 @@ AgentKey = Annotated[Caller, Depends(allowed("agent", "admin"))]
 Reader = Annotated[Caller | None, Depends(optional_caller)]
 
 
-def own_submission(serving: Services, caller: Caller, submission_id: str) -> Submission:
-    """The submission, if it is the caller's or the caller is an admin: of others not even that it exists is told."""
+def own_submission(serving: Services, caller: Caller, submission_id: str, *texts: Text) -> Submission:
+    """The submission, if it is the caller's or the caller is an admin: of others not even that it exists is told.
+
+    `texts` are the columns beyond the small ones that the caller will look at.
+    """
     found = None
     if _ID.fullmatch(submission_id):  # PostgreSQL refuses some characters even in a comparison
+        wanted = select(Submission).where(Submission.id == submission_id).options(*map(undefer, texts))
         with serving.database.read() as session:
-            found = session.scalar(select(Submission).where(Submission.id == submission_id))
+            found = session.scalar(wanted)
     if found is None or not (caller.admin or found.user_id == caller.user_id):
         raise ApiError(404, "no-such-submission", "There is no such submission, or it is not yours.")
     return found

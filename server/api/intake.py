@@ -14,10 +14,9 @@ from harness.spec import RANKING
 from harness.submission import MAX_BYTES
 from server.api.models import NewSubmission
 from server.api.problems_json import ApiError, explain
+from server.arrivals import Accepted, Arrival, KeyReused, Order, QueueFull
 from server.keys import Caller
-from server.queue import KeyReused, Order, QueueFull, hand_in
 from server.services import QUEUE, Services
-from server.store import Submission
 
 _KEY = re.compile(r"[\x21-\x7e]{1,128}")
 
@@ -88,13 +87,13 @@ def order_of(serving: Services, caller: Caller, new: NewSubmission) -> Order:
     )
 
 
-def accept(serving: Services, caller: Caller, order: Order, key: str | None) -> Submission:
+async def accept(serving: Services, caller: Caller, order: Order, key: str | None) -> Accepted:
     """Queue it. Raises ApiError."""
     if key is not None and not _KEY.fullmatch(key):
         raise ApiError(422, "idempotency-key", "An Idempotency-Key has 1 to 128 printable characters without spaces.")
     limit = None if caller.admin else caller.max_queued or serving.settings.max_queued
     try:
-        submission = hand_in(serving.database, caller.user_id, order, serving.clock(), max_queued=limit, key=key)
+        accepted = await serving.arrivals.hand_in(Arrival(caller.user_id, order, serving.clock(), limit, key))
     except QueueFull:
         raise ApiError(
             429, "queue-full", f"{limit} submissions of yours are waiting or at work, which is the limit.", _LATER
@@ -104,7 +103,7 @@ def accept(serving: Services, caller: Caller, order: Order, key: str | None) -> 
             422, "idempotency-key-reused", "This Idempotency-Key came before with another request; use a new one."
         ) from None
     serving.hub.notify(QUEUE)
-    return submission
+    return accepted
 
 
 _LATER = {"Retry-After": "30"}

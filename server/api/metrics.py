@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 
 from fastapi import APIRouter, Response
@@ -11,6 +12,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 from sqlalchemy import func, select
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -19,8 +21,10 @@ from server.api.boards import device_views
 from server.api.problems_json import ApiError, responses
 from server.queue import depth
 from server.services import Services
-from server.store import Submission
+from server.store import StoreAway, Submission
 from server.store.models import State
+
+_READY_S = 5.0
 
 router = APIRouter(tags=["operations"])
 
@@ -46,11 +50,19 @@ class _OfTheStore(Collector):
         self._serving = serving
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Queue, answers, agents."""
-        with self._serving.database.read() as session:
-            waiting = depth(session)
-            oldest = session.scalar(select(func.min(Submission.created_at)).where(Submission.state == State.QUEUED))
-            views = device_views(session, self._serving, admin=False)
+        """Whether there is a store; if so, queue, answers, agents."""
+        there = GaugeMetricFamily("harness_store_up", "Whether the store could be read just now.")
+        try:
+            with self._serving.database.read() as session:
+                waiting = depth(session)
+                oldest = session.scalar(select(func.min(Submission.created_at)).where(Submission.state == State.QUEUED))
+                views = device_views(session, self._serving, admin=False)
+        except StoreAway:
+            there.add_metric([], 0.0)
+            yield there
+            return
+        there.add_metric([], 1.0)
+        yield there
         queue = GaugeMetricFamily("harness_submissions_open", "Submissions without an answer.", labels=["state"])
         for state, count in waiting.items():
             queue.add_metric([state], count)
@@ -104,16 +116,21 @@ def healthz() -> str:
 
 
 @router.get("/readyz", response_class=PlainTextResponse, responses=responses(503))
-def readyz(serving: Serving) -> str:
+async def readyz(serving: Serving) -> str:
     """The store can be read and the server is not about to stop."""
     if serving.hub.closing:
         raise ApiError(503, "stopping", "The server is about to stop.")
     try:
-        with serving.database.read() as session:
-            session.execute(select(Submission.number).limit(1))
-    except Exception:  # noqa: BLE001 - whatever it is, the answer is no
-        raise ApiError(503, "no-store", "The store can't be read.") from None
+        async with asyncio.timeout(_READY_S):
+            await run_in_threadpool(_look, serving)
+    except TimeoutError:
+        raise ApiError(503, "no-store", f"The store does not answer within {_READY_S:g} s.") from None
     return "ok\n"
+
+
+def _look(serving: Services) -> None:
+    with serving.database.read() as session:
+        session.execute(select(Submission.number).limit(1))
 
 
 @router.get("/metrics", response_class=PlainTextResponse, responses=responses())

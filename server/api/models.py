@@ -102,15 +102,20 @@ def when(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
 
 
-def view(
-    session: Session, submission: Submission, user: str, *, admin: bool, with_report: bool = True
-) -> SubmissionView:
-    """What is told of a submission."""
-    base = f"/v1/submissions/{submission.id}"
+def whole_view(session: Session, submission: Submission, user: str, *, admin: bool) -> SubmissionView:
+    """What is told of a submission, with its place in the queue and its report."""
     report = None
-    if with_report and submission.report is not None:
+    if submission.report is not None:
         report = json.loads(submission.report)
         report = report if admin else for_solver(report)
+    return view(submission, user, place=place(session, submission), report=report)
+
+
+def view(
+    submission: Submission, user: str, *, place: int | None = None, report: dict[str, Any] | None = None
+) -> SubmissionView:
+    """What is told of a submission, for lists without those two."""
+    base = f"/v1/submissions/{submission.id}"
     return SubmissionView(
         id=submission.id,
         problem=submission.problem_id,
@@ -123,7 +128,7 @@ def view(
         source_sha256=submission.source_sha256,
         priority=submission.priority,
         state=submission.state,  # type: ignore[arg-type]
-        queue_place=place(session, submission) if with_report else None,
+        queue_place=place,
         attempts=submission.attempts,
         created_at=when(submission.created_at),
         done_at=None if submission.done_at is None else when(submission.done_at),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
@@ -14,7 +15,11 @@ from pydantic import BaseModel, ConfigDict
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
+from server.store import StoreAway
+
 MEDIA_TYPE = "application/problem+json"
+RETRY_S = 5
+"""After so long a request that found no store may come again."""
 _log = logging.getLogger("harness.server")
 
 
@@ -53,8 +58,8 @@ def answer(status: int, code: str, detail: str, headers: Mapping[str, str] | Non
     return JSONResponse(document(status, code, detail), status, headers=headers, media_type=MEDIA_TYPE)
 
 
-ANYWHERE = (422, 431)
-"""What every operation may answer: the request, or its headers, are not what they have to be."""
+ANYWHERE = (422, 431, 503)
+"""What every operation may answer: the request, or its headers, are not what they have to be; there is no store."""
 KEYED = (401, 403, 429)
 """What one that looks at a key may answer besides."""
 WITH_BODY = (400, 408, 413)
@@ -67,7 +72,7 @@ def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     told: dict[int | str, dict[str, Any]] = {}
     for status in sorted({*ANYWHERE, *statuses}):
         told[status] = {"description": HTTPStatus(status).phrase, "content": content}
-        if status == 429:
+        if status in (429, 503):
             told[status]["headers"] = {
                 "Retry-After": {"description": "After so many seconds again.", "schema": {"type": "integer"}}
             }
@@ -94,6 +99,12 @@ def install(app: FastAPI) -> None:
             detail = f"There is no {request.method} here, only {headers['Allow']}."
         return answer(error.status_code, code, detail, headers)
 
+    @app.exception_handler(StoreAway)
+    async def away(_: Request, error: StoreAway) -> JSONResponse:
+        log_away(str(error))
+        detail = "The server can't reach its store; try again, with the same Idempotency-Key where you sent one."
+        return answer(503, "no-store", detail, {"Retry-After": str(RETRY_S)})
+
     @app.exception_handler(Exception)
     async def unexpected(request: Request, error: Exception) -> JSONResponse:
         _log.error("%s %s failed", request.method, request.url.path, exc_info=error)
@@ -107,6 +118,21 @@ def _methods(app: FastAPI, request: Request) -> list[str]:
         if route.matches(request.scope)[0] is not Match.NONE:
             found |= getattr(route, "methods", None) or set()
     return sorted(found)
+
+
+class _Away:
+    """Says once in a while that the store is away, however many requests find that out."""
+
+    def __init__(self, every_s: float = 10.0) -> None:
+        self._every_s, self._next = every_s, 0.0
+
+    def __call__(self, why: str) -> None:
+        if time.monotonic() >= self._next:
+            self._next = time.monotonic() + self._every_s
+            _log.error("the store can't be used: %s", why)
+
+
+log_away = _Away()
 
 
 def explain(errors: Any) -> str:

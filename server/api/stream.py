@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -11,13 +12,11 @@ from sqlalchemy import select
 from starlette.concurrency import run_in_threadpool
 
 from server.services import Services
-from server.store import Event, Submission
+from server.store import Event, StoreAway, Submission
 from server.store.models import ENDED, State
 
-_LOOK_S = 3.0
-"""How often the store is looked at unasked: another process may have written to it."""
-_KEEP_ALIVE = 5
-"""After so many looks without news a comment is sent, so that nobody in between takes the connection for dead."""
+_KEEP_ALIVE_S = 15.0
+"""After so long without news a comment is sent, so that nobody in between takes the connection for dead."""
 _PAGE = 500
 
 
@@ -27,7 +26,7 @@ async def stream(
     """Every event with a number above `after`, as it comes, until the submission has ended.
 
     `ending` gives what goes with the last event, whether or not the client has seen that event before: who takes up a
-    stream that was over gets the end once more.
+    stream that was over gets the end once more. A store that goes away ends the stream; the client takes it up again.
     """
 
     def look(after: int) -> tuple[list[Event], str]:
@@ -38,8 +37,7 @@ async def stream(
             return list(session.scalars(wanted.order_by(Event.number).limit(_PAGE))), state
 
     yield b"retry: 2000\n\n"
-    silent = 0
-    with serving.hub.listening(submission.id) as changed:
+    with contextlib.suppress(StoreAway), serving.hub.listening(submission.id) as changed:
         while not serving.hub.closing:
             changed.clear()
             events, state = await run_in_threadpool(look, after)
@@ -54,14 +52,17 @@ async def stream(
                 last = await run_in_threadpool(ending)
                 yield _line(after, State(state), last)
                 return
-            silent = 0 if events else silent + 1
-            if silent and silent % _KEEP_ALIVE == 0:
+            while not await _is_set(changed, _KEEP_ALIVE_S):
                 yield b": still here\n\n"
-            try:
-                async with asyncio.timeout(_LOOK_S):
-                    await changed.wait()
-            except TimeoutError:
-                pass
+
+
+async def _is_set(event: asyncio.Event, within_s: float) -> bool:
+    try:
+        async with asyncio.timeout(within_s):
+            await event.wait()
+    except TimeoutError:
+        return False
+    return True
 
 
 def _line(number: int, kind: str, data: dict[str, Any]) -> bytes:

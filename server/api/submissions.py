@@ -8,19 +8,20 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
-from sqlalchemy import select
 from starlette.concurrency import run_in_threadpool
 
 from server import jobs
 from server.api.auth import Serving, Solver, own_submission
 from server.api.intake import accept, order_of, read_request
-from server.api.models import SubmissionPage, SubmissionView, view
+from server.api.models import SubmissionPage, SubmissionView, view, whole_view
 from server.api.problems_json import KEYED, WITH_BODY, ApiError, responses
 from server.api.stream import stream
+from server.arrivals import Accepted, Order
 from server.keys import Caller
-from server.queue import Order, listing
+from server.queue import listing
 from server.services import Services
 from server.store import Submission, User
+from server.store.models import State
 
 router = APIRouter(prefix="/v1/submissions", tags=["submissions"])
 
@@ -72,15 +73,11 @@ _EVENT = {
 _STREAM: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-stream": {"schema": _EVENT}}}}
 
 
-def _accepted(serving: Services, caller: Caller, submission: Submission) -> JSONResponse:
-    shown = _view(serving, caller, submission).model_dump(mode="json")
-    return JSONResponse(shown, 202, headers={"Location": shown["links"]["self"]})
-
-
-def _view(serving: Services, caller: Caller, submission: Submission) -> SubmissionView:
+def _whole(serving: Services, caller: Caller, submission_id: str) -> SubmissionView:
+    submission = own_submission(serving, caller, submission_id, Submission.report)
     with serving.database.read() as session:
         user = session.get_one(User, submission.user_id)
-        return view(session, submission, user.name, admin=caller.admin)
+        return whole_view(session, submission, user.name, admin=caller.admin)
 
 
 @router.post(
@@ -98,12 +95,13 @@ async def hand_in(
 ) -> Response:
     """Hand in a source. It is on disk when this answers."""
     new = await read_request(request)
-
-    def work() -> JSONResponse:
-        submission = accept(serving, caller, order_of(serving, caller, new), idempotency_key)
-        return _accepted(serving, caller, submission)
-
-    return await run_in_threadpool(work)
+    accepted = await accept(serving, caller, order_of(serving, caller, new), idempotency_key)
+    shown = await _told(serving, caller, caller.user, accepted)
+    headers = {"Location": shown.links.self}
+    if shown.report is not None:
+        # Not pydantic's own JSON: it fails on half a surrogate pair, which an old report may hold.
+        return JSONResponse(shown.model_dump(mode="json"), 202, headers)
+    return Response(shown.model_dump_json(), 202, headers=headers, media_type="application/json")
 
 
 @router.get("", responses=responses(*KEYED))
@@ -127,7 +125,7 @@ def list_(
             before=None if cursor is None else int(cursor),
             limit=limit,
         )
-        items = [view(session, one, user, admin=caller.admin, with_report=False) for one, user in page]
+        items = [view(one, user) for one, user in page]
     return SubmissionPage(items=items, next_cursor=None if after is None else str(after))
 
 
@@ -139,7 +137,7 @@ def _storable(text: str | None) -> str | None:
 @router.get("/{submission_id}", responses=responses(*KEYED, 404))
 def show(submission_id: str, serving: Serving, caller: Solver) -> SubmissionView:
     """One submission: its state, its place in the queue, its report when it is done."""
-    return _view(serving, caller, own_submission(serving, caller, submission_id))
+    return _whole(serving, caller, submission_id)
 
 
 @router.delete("/{submission_id}", responses=responses(*KEYED, 404, 408, 409, 413))
@@ -151,19 +149,19 @@ def cancel(submission_id: str, serving: Serving, caller: Solver) -> SubmissionVi
     if not cancelled:
         raise ApiError(409, "already-done", "The submission is done and can't be cancelled any more.")
     serving.hub.notify(submission.id)
-    return _view(serving, caller, own_submission(serving, caller, submission_id))
+    return _whole(serving, caller, submission_id)
 
 
 @router.get("/{submission_id}/source", response_class=PlainTextResponse, responses={**responses(*KEYED, 404), **_PLAIN})
 def source(submission_id: str, serving: Serving, caller: Solver) -> Response:
     """The text as it was handed in."""
-    return PlainTextResponse(own_submission(serving, caller, submission_id).source)
+    return PlainTextResponse(own_submission(serving, caller, submission_id, Submission.source).source)
 
 
 @router.get("/{submission_id}/log", response_class=PlainTextResponse, responses={**responses(*KEYED, 404), **_PLAIN})
 def log(submission_id: str, serving: Serving, caller: Solver) -> Response:
     """What the submission printed; empty before it is done."""
-    report = own_submission(serving, caller, submission_id).report
+    report = own_submission(serving, caller, submission_id, Submission.report).report
     text: str = "" if report is None else json.loads(report)["log"]
     return PlainTextResponse(text.encode("utf-8", "replace"))
 
@@ -183,7 +181,7 @@ def events(
     after = int(last_event_id) if last_event_id and last_event_id.isdecimal() and len(last_event_id) < 10 else 0
 
     def ending() -> dict[str, Any]:
-        return _view(serving, caller, own_submission(serving, caller, submission_id)).model_dump(mode="json")
+        return _whole(serving, caller, submission_id).model_dump(mode="json")
 
     body: AsyncIterator[bytes] = stream(serving, submission, after, ending)
     return StreamingResponse(
@@ -192,7 +190,7 @@ def events(
 
 
 @router.post("/{submission_id}/regrade", status_code=202, responses=responses(*KEYED, 404, 408, 409, 413))
-def regrade(
+async def regrade(
     submission_id: str,
     serving: Serving,
     caller: Solver,
@@ -202,7 +200,7 @@ def regrade(
 
     When that is done, its answer takes the place of the earlier one on the leaderboard.
     """
-    old = own_submission(serving, caller, submission_id)
+    old, owner = await run_in_threadpool(_to_regrade, serving, caller, submission_id)
     if old.state != "done":
         raise ApiError(409, "not-done", "Only a submission that is done can be graded again.")
     problem = serving.catalogue.get(old.problem_id)
@@ -218,7 +216,19 @@ def regrade(
         workload=old.workload,
         regrade_of=old.regrade_of or old.id,
     )
-    with serving.database.read() as session:
-        owner = session.scalars(select(User).where(User.id == old.user_id)).one()
     behalf = Caller(owner.id, owner.name, caller.key_id, caller.role, None, caller.max_queued)
-    return _view(serving, caller, accept(serving, behalf, order, idempotency_key))
+    accepted = await accept(serving, behalf, order, idempotency_key)
+    return await _told(serving, caller, owner.name, accepted)
+
+
+def _to_regrade(serving: Services, caller: Caller, submission_id: str) -> tuple[Submission, User]:
+    old = own_submission(serving, caller, submission_id, Submission.source)
+    with serving.database.read() as session:
+        return old, session.get_one(User, old.user_id)
+
+
+async def _told(serving: Services, caller: Caller, user: str, accepted: Accepted) -> SubmissionView:
+    if accepted.submission.state == State.DONE:
+        # A request that came again, so late that there is a report to show.
+        return await run_in_threadpool(_whole, serving, caller, accepted.submission.id)
+    return view(accepted.submission, user, place=accepted.place)

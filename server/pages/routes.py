@@ -21,14 +21,14 @@ from server import jobs
 from server.api.auth import COOKIE, Serving, caller_of, own_submission
 from server.api.boards import board_view, device_views, find_problem, problem_view, problems
 from server.api.intake import accept, order_of, read_request
-from server.api.models import view
+from server.api.models import view, whole_view
 from server.api.problems_json import ApiError
 from server.keys import Caller, find
 from server.pages.charts import histogram, intervals
 from server.pages.words import FILTERS
 from server.queue import listing
 from server.services import Services
-from server.store import User
+from server.store import Submission, User
 
 _HERE = Path(__file__).parent
 router = APIRouter(include_in_schema=False)
@@ -125,7 +125,7 @@ def mine(
             before=None if cursor is None else int(cursor),
             limit=50,
         )
-        items = [view(session, one, user, admin=caller.admin, with_report=False) for one, user in found]
+        items = [view(one, user) for one, user in found]
     return page("submissions.html", caller, items=items, after=after)
 
 
@@ -135,12 +135,12 @@ def submission(submission_id: str, serving: Serving, caller: Visitor) -> Respons
     if caller is None:
         return RedirectResponse("/sign-in", 303)
     try:
-        found = own_submission(serving, caller, submission_id)
+        found = own_submission(serving, caller, submission_id, Submission.source, Submission.report)
     except ApiError as error:
         raise HTTPException(error.status, error.detail) from None
     with serving.database.read() as session:
         user = session.get_one(User, found.user_id)
-        shown = view(session, found, user.name, admin=caller.admin)
+        shown = whole_view(session, found, user.name, admin=caller.admin)
     log = "" if shown.report is None else shown.report["log"]
     timing = None if shown.report is None else shown.report["timing"]
     return page(
@@ -164,13 +164,13 @@ async def submit(request: Request, serving: Serving) -> Response:
     try:
         new = await read_request(request)
         problem = new.problem
-        accepted = await run_in_threadpool(lambda: accept(serving, caller, order_of(serving, caller, new), None))
+        accepted = await accept(serving, caller, order_of(serving, caller, new), None)
     except ApiError as error:
         if problem in serving.catalogue:
             shown = problem_view(find_problem(serving, problem))
             return page("problem.html", caller, error.status, problem=shown, error=error.detail)
         return page("error.html", caller, error.status, error=error.detail)
-    return RedirectResponse(f"/submissions/{accepted.id}", 303)
+    return RedirectResponse(f"/submissions/{accepted.submission.id}", 303)
 
 
 @router.post("/submissions/{submission_id}/cancel", dependencies=[Depends(same_site)])

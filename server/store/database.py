@@ -14,9 +14,26 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import command
 from alembic.config import Config
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import TimeoutError as NoConnection
 from sqlalchemy.orm import Session
 
 _MIGRATIONS = Path(__file__).parent / "migrations"
+
+
+# A connection that hangs, because its server's machine or the network has gone, is given up and not waited for.
+_POSTGRESQL = {
+    "connect_timeout": 5,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 20_000,
+}
+
+
+class StoreAway(Exception):
+    """The store can't be reached, is full, or refuses for the moment; whether the last change was kept is not known.
+    The message is its own first line."""
 
 
 class Database:
@@ -26,7 +43,9 @@ class Database:
         self.url = sa.make_url(url)
         if self.url.get_backend_name() == "postgresql":
             self.url = self.url.set(drivername="postgresql+psycopg")
-            self._reader = self._writer = sa.create_engine(self.url, pool_size=20, max_overflow=20, pool_pre_ping=True)
+            self._reader = self._writer = sa.create_engine(
+                self.url, pool_size=20, max_overflow=20, pool_timeout=10, pool_pre_ping=True, connect_args=_POSTGRESQL
+            )
             return
         if self.url.get_backend_name() != "sqlite":
             raise ValueError(f"a store is SQLite or PostgreSQL, not {self.url.get_backend_name()}")
@@ -40,19 +59,19 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[Session]:
-        """A transaction that changes nothing."""
-        with Session(self._reader, expire_on_commit=False) as session:
+        """A transaction that changes nothing. Raises StoreAway."""
+        with _told_when_away(), Session(self._reader, expire_on_commit=False) as session:
             yield session
 
     @contextmanager
     def write(self) -> Iterator[Session]:
-        """A transaction; committed when the block ends, rolled back when it raises."""
-        with Session(self._writer, expire_on_commit=False) as session, session.begin():
+        """A transaction; committed when the block ends, rolled back when it raises. Raises StoreAway."""
+        with _told_when_away(), Session(self._writer, expire_on_commit=False) as session, session.begin():
             yield session
 
     def migrate(self, revision: str = "head") -> None:
-        """Bring the tables to a revision."""
-        with self._writer.connect() as connection:
+        """Bring the tables to a revision. Raises StoreAway."""
+        with _told_when_away(), self._writer.connect() as connection:
             command.upgrade(_config(connection), revision)
             connection.commit()
 
@@ -65,6 +84,23 @@ class Database:
         """Give every connection back."""
         self._reader.dispose()
         self._writer.dispose()
+
+
+@contextmanager
+def _told_when_away() -> Iterator[None]:
+    try:
+        yield
+    except (OperationalError, InterfaceError, NoConnection) as error:
+        raise StoreAway(_first_line(error)) from error
+    except DBAPIError as error:
+        if not error.connection_invalidated:
+            raise
+        raise StoreAway(_first_line(error)) from error
+
+
+def _first_line(error: Exception) -> str:
+    cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
+    return (str(cause).strip() or type(cause).__name__).splitlines()[0]
 
 
 def _config(connection: sa.Connection) -> Config:

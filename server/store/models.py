@@ -6,7 +6,7 @@
                 |  |
                 |  +--< events     what a stream shows, numbered within the submission
                 +---- results      an accepted time
-                         +---- standings   the best of a user on a board
+                         +---- standings   the best of a user on a board >-- boards
 
 Times are seconds since the epoch, as floats: SQLite and PostgreSQL then compare them alike. Texts that strangers write
 and that may hold any character (sources) are bytes, because PostgreSQL's text takes no NUL.
@@ -39,6 +39,7 @@ class State(StrEnum):
 
 ENDED = (State.DONE, State.CANCELLED)
 AT_WORK = (State.BUILDING, State.RUNNING)
+OPEN = (State.QUEUED, *AT_WORK)
 
 
 class AttemptState(StrEnum):
@@ -110,8 +111,10 @@ class Submission(Base):
     __tablename__ = "submissions"
     __table_args__ = (
         UniqueConstraint("user_id", "idempotency_key"),
-        Index("ix_submissions_state_priority", "state", "priority", "number"),
+        # With all that a claim looks at: agents that ask read nothing but this.
+        Index("ix_submissions_queue", "state", "priority", "user_id", "number", "problem_id", "device_kind"),
         Index("ix_submissions_user_number", "user_id", "number"),
+        Index("ix_submissions_user_state", "user_id", "state"),
     )
     number: Mapped[int] = mapped_column(_Number, primary_key=True)
     id: Mapped[str] = mapped_column(String(32), unique=True)
@@ -125,7 +128,8 @@ class Submission(Base):
     """None: a GPU where there is one."""
     mode: Mapped[str] = mapped_column(String(16))
     label: Mapped[str] = mapped_column(String(100))
-    source: Mapped[bytes] = mapped_column(LargeBinary)
+    source: Mapped[bytes] = mapped_column(LargeBinary, deferred=True)
+    """Up to a megabyte, so it is read only where it is asked for, as the report is."""
     source_sha256: Mapped[str] = mapped_column(String(64))
     priority: Mapped[int] = mapped_column(Integer, default=0)
     state: Mapped[str] = mapped_column(String(16))
@@ -133,7 +137,7 @@ class Submission(Base):
     done_at: Mapped[float | None] = mapped_column(Float(53))
     verdict: Mapped[str | None] = mapped_column(String(32))
     reason_code: Mapped[str | None] = mapped_column(String(64))
-    report: Mapped[str | None] = mapped_column(Text)
+    report: Mapped[str | None] = mapped_column(Text, deferred=True)
     """JSON, whole: what a solver sees of it is decided when it is shown."""
     attempts: Mapped[int] = mapped_column(Integer, default=0)
     """How often it was claimed."""
@@ -212,3 +216,15 @@ class Standing(Base):
     device_name: Mapped[str] = mapped_column(String(200), primary_key=True)
     user_id: Mapped[int] = mapped_column(ForeignKey("users.id"), primary_key=True)
     submission_number: Mapped[int] = mapped_column(ForeignKey("results.submission_number"))
+
+
+class Board(Base):
+    """A leaderboard that has or had entries; what was made of it is good until it changes."""
+
+    __tablename__ = "boards"
+    problem_id: Mapped[str] = mapped_column(String(100), primary_key=True)
+    problem_version: Mapped[str] = mapped_column(String(64), primary_key=True)
+    workload: Mapped[str] = mapped_column(String(64), primary_key=True)
+    device_name: Mapped[str] = mapped_column(String(200), primary_key=True)
+    changes: Mapped[int] = mapped_column(Integer)
+    """How many there were."""

@@ -16,8 +16,8 @@ from sqlalchemy.orm import Session
 from harness.report import Report
 from harness.version import VERSION
 from server import jobs, keys
+from server.arrivals import Arrival, Order, QueueFull, add_all, hand_in
 from server.jobs import MAX_ATTEMPTS, Claim, UnknownAttempt
-from server.queue import Order, QueueFull, add, hand_in
 from server.store import Agent, Attempt, Database, Event, Submission, User
 
 LEASE = 10.0
@@ -80,7 +80,7 @@ def _play(session: Session, steps: list[tuple[str, int]]) -> None:
     user = User(name="u", created_at=0.0)
     session.add(user)
     session.flush()
-    made = [add(session, user.id, ORDER, 0.0, None, None) for _ in range(2)]
+    made = [one.submission for one in add_all(session, [Arrival(user.id, ORDER, 0.0, None)] * 2)]
     now, claims, answers = 0.0, [], {}
     overdue: dict[int, float] = {}
     for step, which in steps:
@@ -163,7 +163,7 @@ def test_at_the_same_time_each_is_claimed_once(database: Database):
         user = User(name="u", created_at=0.0)
         session.add(user)
     for _ in range(12):
-        hand_in(database, user.id, ORDER, 0.0, max_queued=None)
+        hand_in(database, Arrival(user.id, ORDER, 0.0, None))
 
     def take(_: int) -> list[tuple[str, bool]]:
         taken = []
@@ -187,7 +187,7 @@ def test_at_the_same_time_one_report_counts(database: Database):
         agent = add_agent(session)
         user = User(name="u", created_at=0.0)
         session.add(user)
-    hand_in(database, user.id, ORDER, 0.0, max_queued=None)
+    hand_in(database, Arrival(user.id, ORDER, 0.0, None))
     with database.write() as session:
         got = claim(session, agent, 1.0)
     assert got is not None
@@ -208,7 +208,7 @@ def test_at_the_same_time_one_idempotency_key_makes_one_submission(database: Dat
     with database.write() as session:
         user = User(name="u", created_at=0.0)
         session.add(user)
-    made = at_once(6, lambda _: hand_in(database, user.id, ORDER, 0.0, max_queued=50, key="same").id)
+    made = at_once(6, lambda _: hand_in(database, Arrival(user.id, ORDER, 0.0, 50, "same")).submission.id)
     assert len(set(made)) == 1
     with database.read() as session:
         assert session.scalar(select(func.count()).select_from(Submission)) == 1
@@ -221,7 +221,7 @@ def test_at_the_same_time_the_limit_of_the_queue_holds(database: Database):
 
     def try_one(_: int) -> bool:
         try:
-            hand_in(database, user.id, ORDER, 0.0, max_queued=3)
+            hand_in(database, Arrival(user.id, ORDER, 0.0, 3))
         except QueueFull:
             return False
         return True
