@@ -8,21 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
+from harness.batch.doing import WRONG_USE, build_job, grade_job
 from harness.batch.executor import Executor, Lost, NotGraded
-from harness.batch.job import Job, Options
+from harness.batch.job import Job
 from harness.batch.lane import Lane, LaneLost
 from harness.device import Device, DeviceError, list_devices, open_device
-from harness.locks import DeviceBusy
-from harness.problem import Problem, ProblemError
 from harness.report import Report
-from harness.sandbox import SandboxError
-from harness.submission import Submission, SubmissionError
 
 
 class LocalExecutor(Executor):
@@ -40,7 +33,8 @@ class LocalExecutor(Executor):
                 f"The devices differ ({', '.join(names)}), so times on them can't be compared; name some of one kind."
             )
         self.device = names[0]
-        self.builds_disturb = devices[0].kind == "cpu"
+        self.kind = devices[0].kind
+        self.builds_disturb = self.kind == "cpu"
         self.grade_slots = len(devices) * overlap
         self.build_slots = build_slots or len(os.sched_getaffinity(0))
         self._arch = devices[0].arch
@@ -64,10 +58,10 @@ class LocalExecutor(Executor):
         """Compile the submission in a process that has no device."""
         lane = await self._builders.get()
         try:
-            return await lane.call(_build, job.problem, job.content, job.name, job.options, self._arch)
+            return await lane.call(build_job, job, self._arch)
         except LaneLost as error:
             raise Lost(str(error)) from None
-        except _WRONG_USE:
+        except WRONG_USE:
             return ()  # the grading will say so
         finally:
             self._builders.put_nowait(lane)
@@ -76,10 +70,10 @@ class LocalExecutor(Executor):
         """Grade on the first device that is free."""
         device, lane = await self._graders.get()
         try:
-            return await lane.call(_grade, job.problem, job.content, job.name, job.options, device)
+            return await lane.call(grade_job, job, device)
         except LaneLost as error:
             raise Lost(str(error)) from None
-        except _WRONG_USE as error:
+        except WRONG_USE as error:
             raise NotGraded(str(error)) from None
         finally:
             self._graders.put_nowait((device, lane))
@@ -87,9 +81,6 @@ class LocalExecutor(Executor):
     async def close(self) -> None:
         """End all processes."""
         await asyncio.gather(*(lane.close() for lane in self._lanes))
-
-
-_WRONG_USE = (ProblemError, DeviceError, DeviceBusy, SandboxError, SubmissionError)
 
 
 def local_devices(spec: str) -> list[Device]:
@@ -102,43 +93,3 @@ def local_devices(spec: str) -> list[Device]:
     if not found or len(found) < len(names):
         raise DeviceError(f"--devices {spec}: name each device once, as in cuda:0,cuda:1.")
     return list(found.values())
-
-
-def _build(problem: Problem, content: bytes, name: str, options: Options, arch: str | None) -> tuple[str, ...]:
-    """In a process of a lane."""
-    report = _graded(problem, content, name, mode="compile", sandbox=options.sandbox, arch=arch)
-    return tuple(extension.key for extension in report.build.extensions if extension.key)
-
-
-def _grade(problem: Problem, content: bytes, name: str, options: Options, device: str) -> Report:
-    """In a process of a lane."""
-    return _graded(
-        problem,
-        content,
-        name,
-        mode=options.mode,
-        sandbox=options.sandbox,
-        workload=options.workload,
-        budget_s=options.budget_s,
-        relative_half_width=options.relative_half_width,
-        device=device,
-    )
-
-
-def _graded(problem: Problem, content: bytes, name: str, **options: Any) -> Report:
-    from harness.grader import grade
-
-    try:
-        return grade(problem, Submission.from_source(content.decode("utf-8-sig"), name), **options)
-    except (SubmissionError, UnicodeDecodeError):
-        pass
-    # Only from a file does text that is no submission become a verdict, and not an error.
-    with tempfile.TemporaryDirectory(prefix="harness-batch-") as folder:
-        path = Path(folder, _file_name(name))
-        path.write_bytes(content)
-        return grade(problem, path, **options)
-
-
-def _file_name(name: str) -> str:
-    stem = re.sub(r"[^A-Za-z0-9._-]", "_", name.removesuffix(".py")).strip(".")[:100]
-    return f"{stem or 'submission'}.py"

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from harness.batch.executor import Executor
+from harness.batch.executor import Executor, Gone
 from harness.batch.inputs import Entry
 from harness.batch.job import Job, Options
 from harness.batch.pipeline import Pipeline
@@ -47,15 +47,28 @@ async def run_batch(
     room: int | None = None,
     on_result: Callable[[Result, Tally], None] = lambda *_: None,
 ) -> Tally:
-    """Grade each entry `trials` times. Whatever ends it, the executor is left with nothing under way, not closed."""
+    """Grade each entry `trials` times. Whatever ends it, the executor is left with nothing under way, not closed.
+
+    Raises Gone when nobody is left who could grade; what is done by then is in the store.
+    """
     batch = _Batch(list(entries), executor, store, options, trials, on_result)
     pipeline = Pipeline(executor, room=room)
     try:
         async with asyncio.TaskGroup() as group:
             await batch.begin_all(pipeline, group)
+    except BaseExceptionGroup as group_of:
+        if (gone := group_of.subgroup(Gone)) is not None:
+            raise Gone(str(_first(gone))) from None
+        raise
     finally:
         await pipeline.stop()
     return batch.tally
+
+
+def _first(group: BaseException) -> BaseException:
+    while isinstance(group, BaseExceptionGroup):
+        group = group.exceptions[0]
+    return group
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import typer
 
 from harness.cli import text
 from harness.cli.batch_progress import batch_progress
-from harness.cli.errors import guarded
+from harness.cli.errors import JUDGE_ERROR, guarded
 from harness.cli.grading import Sandbox
 from harness.cli.signals import say
 from harness.cli.streams import WrongUse, claimed_stdout
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from harness.batch.job import Options
     from harness.batch.problems import ProblemIndex
     from harness.batch.run import Tally
-    from harness.batch.store import Store
-
 _TOLD = 20
 """Unusable inputs that are named one by one; RUN/not_used.json has all."""
 
@@ -44,9 +42,18 @@ def batch(
     ] = None,
     trials: Annotated[int, typer.Option(metavar="K", min=1, max=1000, help="Gradings of each submission.")] = 1,
     devices: Annotated[
-        str, typer.Option(metavar="auto|cpu|cuda:0,cuda:1", help="auto: every GPU, else the CPU.")
+        str,
+        typer.Option(
+            metavar="auto|cpu|cuda:0,cuda:1",
+            help="auto: every GPU, else the CPU; in a cluster a kind, as NVIDIA_H200.",
+        ),
     ] = "auto",
-    executor: Annotated[str, typer.Option(metavar="local", help="Who grades: this machine.")] = "local",
+    executor: Annotated[
+        str, typer.Option(metavar="local|ray", help="Who grades: this machine, or a Ray cluster.")
+    ] = "local",
+    ray_address: Annotated[
+        str, typer.Option(metavar="HOST:PORT", envvar="RAY_ADDRESS", help="The cluster; auto: the one of this machine.")
+    ] = "auto",
     check: Annotated[bool, typer.Option("--check", help="Build and check, without timing.")] = False,
     workload: Annotated[
         str | None, typer.Option(metavar="NAME", help="One set of sizes, which every problem must have.")
@@ -66,13 +73,13 @@ def batch(
     sandbox: Sandbox = None,
 ) -> int:
     """Grade many submissions; exit code 1 when something could not be used or graded."""
-    if executor != "local":
-        raise WrongUse(f"there is no executor {executor!r}; there is local.")
+    if executor not in ("local", "ray"):
+        raise WrongUse(f"there is no executor {executor!r}; there are local and ray.")
     with claimed_stdout():
+        from harness.batch.executor import Gone
         from harness.batch.inputs import BadInput
         from harness.batch.job import Options
-        from harness.batch.local import LocalExecutor, local_devices
-        from harness.batch.store import RunError, Store
+        from harness.batch.store import RunError
 
         options = Options("check" if check else "run", workload, budget, None if interval is None else interval / 100)
         options = Options(**{**vars(options), "sandbox": sandbox})
@@ -85,27 +92,55 @@ def batch(
             say(f"and {len(not_used) - _TOLD} more that can't be used: {out}/not_used.json has all.")
         if not entries:
             raise WrongUse("there is no submission that can be graded.")
-        opened = local_devices(devices)
-        _check_workload(entries, workload, opened[0].kind)
-        local = LocalExecutor(opened, build_slots=builders, overlap=overlap)
+
+        async def graded() -> Tally:
+            if executor == "ray":
+                opened = await _cluster(ray_address, devices)
+            else:
+                opened = _this_machine(devices, builders, overlap)
+            return await _run(entries, opened, out, not_used, options, trials)
+
         try:
-            with Store(out, {"device": local.device, **vars(options)}) as store:
-                if store.repaired:
-                    say("the last result had been cut short by a kill; its grading is done again.")
-                store.write_not_used(not_used)
-                tally = asyncio.run(_run(entries, local, store, options, trials))
+            tally = asyncio.run(graded())
         except RunError as error:
             raise WrongUse(str(error)) from None
-    say(f"{tally.graded} graded, {tally.shared} of the same content, {tally.before} there before: {store.path}")
+        except Gone as error:
+            say(f"{error} What is done is kept: the same command goes on.")
+            return JUDGE_ERROR
+    say(f"{tally.graded} graded, {tally.shared} of the same content, {tally.before} there before: {out}/results.jsonl")
     return 1 if not_used or tally.verdicts["judge_error"] else 0
 
 
-async def _run(entries: list[Entry], executor: Executor, store: Store, options: Options, trials: int) -> Tally:
-    from harness.batch.run import run_batch
+async def _cluster(address: str, devices: str) -> Executor:
+    from harness.batch.executor import Gone
+    from harness.batch.ray.executor import RayExecutor
 
     try:
-        with batch_progress(sys.stderr) as told:
-            return await run_batch(entries, executor, store, options, trials=trials, on_result=told)
+        return await RayExecutor.connect(address, devices, say=lambda what: say(text.one_line(what, 500)))
+    except Gone as error:
+        raise WrongUse(str(error)) from None
+
+
+def _this_machine(devices: str, builders: int | None, overlap: int) -> Executor:
+    from harness.batch.local import LocalExecutor, local_devices
+
+    return LocalExecutor(local_devices(devices), build_slots=builders, overlap=overlap)
+
+
+async def _run(
+    entries: list[Entry], executor: Executor, out: Path, not_used: list[BadInput], options: Options, trials: int
+) -> Tally:
+    from harness.batch.run import run_batch
+    from harness.batch.store import Store
+
+    try:
+        _check_workload(entries, options.workload, executor.kind)
+        with Store(out, {"device": executor.device, **vars(options)}) as store:
+            if store.repaired:
+                say("the last result had been cut short by a kill; its grading is done again.")
+            store.write_not_used(not_used)
+            with batch_progress(sys.stderr) as told:
+                return await run_batch(entries, executor, store, options, trials=trials, on_result=told)
     finally:
         await executor.close()
 

@@ -27,10 +27,19 @@ def device(
     measure: Annotated[
         bool, typer.Option("--measure", help="Measure the peaks of every device now, also those that are known.")
     ] = False,
+    ray: Annotated[
+        bool, typer.Option("--ray", help="Only print what ray start --resources takes, for a cluster that grades.")
+    ] = False,
     as_json: AsJson = False,
 ) -> int:
     """Show the devices that can be graded on, their limits and peaks, and what confines a submission here."""
     with claimed_stdout() as stdout:
+        if ray:
+            from harness.batch.ray.facts import resources
+            from harness.device import list_devices
+
+            print(resources(list_devices()), file=stdout)
+            return 0
         from harness.clock.peaks import load
         from harness.device import list_devices, open_device
         from harness.sandbox import SANDBOXES

@@ -1,0 +1,58 @@
+"""A job done here and now, in this process: what every executor has done somewhere."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from harness.batch.job import Job
+from harness.device import DeviceError
+from harness.locks import DeviceBusy
+from harness.problem import ProblemError
+from harness.report import Report
+from harness.sandbox import SandboxError
+from harness.submission import Submission, SubmissionError
+
+WRONG_USE = (ProblemError, DeviceError, DeviceBusy, SandboxError, SubmissionError)
+"""What a grading raises where it can't be done; doing it again would change nothing."""
+
+
+def build_job(job: Job, arch: str | None) -> tuple[str, ...]:
+    """Compile the submission, as for a device of that architecture; the content keys of what is in the cache now."""
+    report = _graded(job, mode="compile", sandbox=job.options.sandbox, arch=arch)
+    return tuple(extension.key for extension in report.build.extensions if extension.key)
+
+
+def grade_job(job: Job, device: str) -> Report:
+    """Grade on the device of that name here."""
+    options = job.options
+    return _graded(
+        job,
+        mode=options.mode,
+        sandbox=options.sandbox,
+        workload=options.workload,
+        budget_s=options.budget_s,
+        relative_half_width=options.relative_half_width,
+        device=device,
+    )
+
+
+def _graded(job: Job, **options: Any) -> Report:
+    from harness.grader import grade
+
+    try:
+        return grade(job.problem, Submission.from_source(job.content.decode("utf-8-sig"), job.name), **options)
+    except (SubmissionError, UnicodeDecodeError):
+        pass
+    # Only from a file does text that is no submission become a verdict, and not an error.
+    with tempfile.TemporaryDirectory(prefix="harness-batch-") as folder:
+        path = Path(folder, _file_name(job.name))
+        path.write_bytes(job.content)
+        return grade(job.problem, path, **options)
+
+
+def _file_name(name: str) -> str:
+    stem = re.sub(r"[^A-Za-z0-9._-]", "_", name.removesuffix(".py")).strip(".")[:100]
+    return f"{stem or 'submission'}.py"
