@@ -9,6 +9,7 @@ then those fields are None.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import re
@@ -31,6 +32,18 @@ class DeviceError(Exception):
 
 
 @dataclass(frozen=True)
+class Place:
+    """Where a process is to run: what has to be known of a device to start it."""
+
+    kind: Literal["cuda", "cpu"]
+    index: int | None = None
+    """As CUDA counts the visible devices; None for the CPU."""
+    uuid: str | None = None
+    nodes: tuple[str, ...] = ()
+    """Device nodes that it must be able to open."""
+
+
+@dataclass(frozen=True)
 class Device:
     """One device that a grading can run on."""
 
@@ -47,6 +60,16 @@ class Device:
     def torch_name(self) -> str:
         """What torch calls it in this process."""
         return "cpu" if self.index is None else f"cuda:{self.index}"
+
+    @property
+    def place(self) -> Place:
+        """As much of it as starting a process takes."""
+        return Place(self.kind, self.index, self.uuid, self.nodes)
+
+    @property
+    def lock_name(self) -> str:
+        """What its lock is called."""
+        return self.uuid or self.kind
 
     @property
     def arch(self) -> str | None:
@@ -71,6 +94,35 @@ def open_device(spec: str = "auto") -> Device:
         have = "only cuda:0" if count == 1 else f"cuda:0 to cuda:{count - 1}"
         raise DeviceError(f"There is no device {wanted}: this machine shows {have}; name one that is there.")
     return _cuda(index)
+
+
+def likely_place(spec: str) -> Place | None:
+    """What `open_device` will find, told at once and without torch; None where that can't be told.
+
+    A guess: CUDA has an order of its own where a machine's GPUs differ. Good for what can be thrown away.
+    """
+    wanted = spec.strip().lower()
+    if wanted == "cpu":
+        return Place("cpu")
+    match = re.fullmatch(r"auto|cuda(?::(\d{1,4}))?", wanted)
+    if match is None or "CUDA_VISIBLE_DEVICES" in os.environ or "CUDA_DEVICE_ORDER" in os.environ:
+        return None
+    index = int(match[1] or 0)
+    try:
+        import pynvml
+
+        pynvml.nvmlInit()
+    except Exception:  # noqa: BLE001 - ImportError, NVMLError, OSError: there is no driver to ask
+        return Place("cpu") if wanted == "auto" else None
+    try:
+        handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+        minor = pynvml.nvmlDeviceGetMinorNumber(handle)
+        return Place("cuda", index, str(pynvml.nvmlDeviceGetUUID(handle)), _nodes(minor))
+    except pynvml.NVMLError:
+        return None
+    finally:
+        with contextlib.suppress(pynvml.NVMLError):
+            pynvml.nvmlShutdown()
 
 
 def list_devices() -> list[Device]:

@@ -31,7 +31,7 @@ from harness.clock.offset import Offset
 from harness.clock.peaks import load_or_measure
 from harness.clock.plan import Goal, Side
 from harness.clock.readings import Source
-from harness.clock.ready import ready
+from harness.clock.ready import Ready, ready
 from harness.clock.several import ranked
 from harness.clock.stage import ReferenceFailed, TimeStage
 from harness.device import Device, DeviceError, open_device
@@ -40,9 +40,9 @@ from harness.events import EventSink, Progress, StageEnded, StageStarted, ignore
 from harness.evidence import Evidence
 from harness.judge import judge
 from harness.locks import DeviceBusy, DeviceLock
-from harness.machine import spare_memory
 from harness.oracle import Oracle
 from harness.parameters import construct_both
+from harness.prepared import Supply
 from harness.problem import Problem, ProblemError, Workload
 from harness.ranked import Graded
 from harness.report import (
@@ -58,6 +58,7 @@ from harness.seeds import Seeds
 from harness.spec import RANKING
 from harness.submission import Submission, SubmissionError
 from harness.version import VERSION
+from harness.worker_process import Terms, WorkerProcess
 from harness.workers import MAIN, Worker, WorkerFailure
 
 Mode = Literal["run", "check", "compile"]
@@ -68,8 +69,6 @@ _CALLS_BESIDE = 10
 """Calls besides the trials that may each take all of their time before the whole takes too long."""
 _COMPILE_S = 300.0
 """What torch.compile may take in the first calls of the compiled reference."""
-_MEMORY_SHARE = 0.8
-"""Of the memory that is free at the start, for a submission whose problem sets no limit."""
 
 
 def grade(
@@ -87,6 +86,7 @@ def grade(
     baselines: Sequence[Baseline] = ("eager",),
     lock_clocks: bool = False,
     wait: bool = True,
+    prepared: Supply | None = None,
     on_event: EventSink = ignore,
 ) -> Report:
     """Grade one submission.
@@ -95,8 +95,8 @@ def grade(
     says for which one). `seed` repeats an earlier grading. Timing ends when both medians are known within
     `relative_half_width` (0.003 is 0.3 %) or after `budget_s` seconds. `baselines` are what it is timed against:
     besides the reference as it is (eager) also the reference under torch.compile (compile). `lock_clocks` holds the
-    GPU's clocks meanwhile. Without `wait` a device that another grading has is a DeviceBusy. Whatever the submission
-    does ends in the report.
+    GPU's clocks meanwhile. Without `wait` a device that another grading has is a DeviceBusy. `prepared` has workers
+    ready, which are used where they fit. Whatever the submission does ends in the report.
     Raises ProblemError, DeviceError, SandboxError, and SubmissionError with the code submission.not_found, for wrong
     use.
     """
@@ -130,6 +130,7 @@ def grade(
         baselines=("reference", "compiled") if "compile" in baselines else ("reference",),
         lock_clocks=lock_clocks,
         wait=wait,
+        prepared=prepared,
         on_event=on_event,
     )
     return grading.run()
@@ -154,6 +155,7 @@ class _Grading:
         baselines: tuple[Side, ...],
         lock_clocks: bool,
         wait: bool,
+        prepared: Supply | None,
         on_event: EventSink,
     ) -> None:
         self.problem, self.submission, self.info = problem, submission, info
@@ -170,7 +172,8 @@ class _Grading:
         self.log = ""
         self.goal, self.lock_clocks = goal, lock_clocks
         self.baselines = baselines
-        self.lock = DeviceLock(device.uuid or device.kind, self._on_lock_wait, wait=wait)
+        self.prepared = prepared
+        self.lock = DeviceLock(device.lock_name, self._on_lock_wait, wait=wait)
         self.builds = Builds(
             BuildService(sandbox, cache=BuildCache(), limits=BuildLimits(step_s=self.limits.build_s)),
             evidence.builds,
@@ -189,6 +192,8 @@ class _Grading:
         """From the first stage to the report."""
         with contextlib.ExitStack() as stack:
             try:
+                if self.prepared is not None:
+                    stack.enter_context(self.prepared.in_use())
                 if self.submission is not None:
                     self._stages(self.submission, stack)
             except WorkerFailure as failure:
@@ -219,13 +224,17 @@ class _Grading:
             baselines = {side: self._start_worker(stack) for side in (self.baselines if timed else ())}
             stack.callback(self._keep_log, candidate)
             oracle = Oracle(self.problem, workload, candidate.torch_device)
-        with self._stage("build"):
-            candidate.wait_ready()
-            candidate.import_source(submission.source, submission.file_name, "ModelNew", self.limits.import_s)
-        if self.evidence.mode == "compile":
-            self._compile_rest(candidate, oracle)
-            return
-        with self.lock.held(), ready(self.device, candidate.torch_device, self.evidence.warnings) as usable:
+        workers = (candidate, *baselines.values())
+        with contextlib.ExitStack() as on_device:
+            # Nothing of a submission's runs in a process with a context while another grading has the device.
+            usable = self._take_device(workers, on_device) if candidate.process.opened else None
+            with self._stage("build"):
+                candidate.wait_ready()
+                candidate.import_source(submission.source, submission.file_name, "ModelNew", self.limits.import_s)
+            if self.evidence.mode == "compile":
+                self._compile_rest(candidate, oracle)
+                return
+            usable = usable or self._take_device(workers, on_device)
             self._memory = DeviceMemory.of(candidate.torch_device)
             # The reference's process gets ready while the candidate is checked; nothing is timed yet.
             opened = aside.submit(self._open_baselines, baselines.values())
@@ -252,7 +261,7 @@ class _Grading:
                     break
             else:
                 self._rank()
-            for worker in (candidate, *baselines.values()):
+            for worker in workers:
                 worker.close()
             usable.look_after()
 
@@ -262,6 +271,13 @@ class _Grading:
             return None
         message = self._memory.hoarded(self._candidate.close)
         return WorkerFailure("hoarded", "call", message) if message else None
+
+    def _take_device(self, workers: Sequence[Worker], stack: contextlib.ExitStack) -> Ready:
+        """Have the device until the stack is left, and see that it is fit to be graded on."""
+        stack.enter_context(self.lock.held())
+        held = sum(worker.process.device_bytes for worker in workers)
+        place = workers[0].torch_device
+        return stack.enter_context(ready(self.device, place, self.evidence.warnings, held_bytes=held))
 
     def _compile_rest(self, candidate: Worker, oracle: Oracle) -> None:
         """Extensions that are built in the constructor; without a device, a failure there says nothing."""
@@ -425,14 +441,14 @@ class _Grading:
         return evidence.form is None and all(leaf.ok for leaf in leaves)
 
     def _start_worker(self, stack: contextlib.ExitStack) -> Worker:
-        spare = spare_memory() * _MEMORY_SHARE
-        limits, limit = self.limits, self.limits.memory_gb
+        terms = Terms(self.sandbox, self.device.place, self.limits.memory_gb)
+        process = None if self.prepared is None else self.prepared.take(terms)
+        limits = self.limits
         calls = sum(graded.workload.trials + _CALLS_BESIDE for graded in self.graded)
         timed_s = len(self.graded) * limits.time_s
         worker = Worker(
-            self.sandbox,
+            process or WorkerProcess.start(terms),
             self.device,
-            memory_bytes=int(spare if limit is None else min(spare, limit * 1e9)),
             flush_bytes=flush_bytes(self.device),
             patience_s=_START_S + limits.import_s + 4 * limits.construct_s + calls * limits.call_s + timed_s,
             on_build=self.builds.answer,

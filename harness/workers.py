@@ -11,31 +11,27 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-import socket
-import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 import torch
 
-import harness
 from harness import claims
 from harness.build.handout import sealed_copy
 from harness.build.outcome import BuildOutcome
 from harness.device import Device
 from harness.loop import Loop, Ran
-from harness.sandbox import Command, Exit, Limit, Limits, Mount, Sandbox
-from harness.sandbox.mounts import python_mounts, torch_folder, worker_environment
+from harness.sandbox import Exit, Limit
 from harness.stopwatch import Stopwatch
 from harness.transfer import ByteStream, TensorSpec, flat_bytes, offsets
 from harness.tree import take_apart
 from harness.window import HALF_MAX, Window, create
 from harness.window import Kind as WindowKind
-from harness.wire import PROTOCOL, Channel, Closed, Late, WireError
+from harness.wire import PROTOCOL, Closed, Late, WireError
+from harness.worker_process import WorkerProcess
 
 Kind = Literal["failed", "died", "late", "limit", "protocol", "hoarded"]
 BuildHook = Callable[[dict[str, Any]], BuildOutcome]
@@ -44,26 +40,19 @@ _C = TypeVar("_C", bound=claims.Claim)
 MAIN = "main"
 """The model of the workload that is graded; others are only checked."""
 
-_SEEN_BY_WORKERS = (
-    "__init__.py",
-    "wire.py",
-    "tree.py",
-    "transfer.py",
-    "window.py",
-    "digest.py",
-    "generators.py",
-    "mask.py",
-    "stopwatch.py",
-    "worker",
-)
-"""Of this package: nothing of the trusted side."""
 _START_S = 120.0
 """Importing torch from a cold disk can take a minute; it is not the submission's time."""
 _TRANSFER_S = 60.0
 """For moving a value in or out, or forgetting it: gigabytes take a second."""
+_LOOK_S = 10.0
 _SEND_S = 30.0
 _GRACE_S = 2.0
 """How long an end that explains a lost connection is waited for."""
+
+
+def refuse_to_build(_: dict[str, Any]) -> BuildOutcome:
+    """For a worker that has no submission."""
+    raise AssertionError("a process without a submission asked for a build")
 
 
 @dataclass(eq=False)
@@ -85,21 +74,6 @@ class WorkerFailure(Exception):
         return f"{self.phase}: {self.message}"
 
 
-@dataclass(frozen=True)
-class Wrapper:
-    """A program that a worker runs under, such as compute-sanitizer: it gets the worker's command line after its own,
-    in the same sandbox, and hands descriptors on."""
-
-    argv: tuple[str, ...]
-    env: Mapping[str, str] = field(default_factory=dict)
-    """For the program and the worker, over what a worker has anyway."""
-    mounts: tuple[Mount, ...] = ()
-    pass_fds: tuple[int, ...] = ()
-
-
-_BARE = Wrapper(())
-
-
 @dataclass
 class _Pending:
     """The order whose answer is awaited, and its time."""
@@ -114,52 +88,30 @@ class Worker:
 
     def __init__(
         self,
-        sandbox: Sandbox,
+        process: WorkerProcess,
         device: Device,
         *,
-        memory_bytes: int | None,
         flush_bytes: int,
         patience_s: float,
         on_build: BuildHook,
-        wrapper: Wrapper = _BARE,
         share_device: bool = True,
     ) -> None:
-        """`patience_s`: seconds that all of its answers together may be waited for, building left out. Without
-        `share_device` tensors go through the host's memory also on a GPU."""
+        """`process` ends with this. `patience_s`: seconds that all of its answers together may be waited for, building
+        left out. Without `share_device` tensors go through the host's memory also on a GPU.
+        """
+        self.process = process
+        self._channel = process.channel
+        self._process = process.sandboxed
         self._device = device
         self._flush_bytes = flush_bytes
         self._on_build = on_build
         self._patience_s = patience_s
         self._waited_s = 0.0
         self._builds = 0
-        self._stopwatch: Stopwatch | None = None
         self._tickets: deque[str] = deque()
         self._window: Window | None = None
         self._share_device = share_device and device.kind == "cuda"
         self.torch_device = torch.device(device.torch_name)
-        ours, theirs = socket.socketpair()
-        self._channel = Channel(ours)
-        package = Path(harness.__file__).parent
-        visible = [package / name for name in _SEEN_BY_WORKERS]
-        start = (
-            f"import sys; sys.path.insert(0, {str(package.parent)!r}); sys.path.append({torch_folder()!r}); "
-            f"from harness.worker.main import main; main({theirs.fileno()})"
-        )
-        command = Command(
-            argv=(*wrapper.argv, sys.executable, "-I", "-B", "-X", "faulthandler", "-c", start),
-            env={**worker_environment(device), **wrapper.env},
-            mounts=(*python_mounts(device), *(Mount(path) for path in visible), *wrapper.mounts),
-            pass_fds=(theirs.fileno(), *wrapper.pass_fds),
-            gpus=device.nodes,
-        )
-        limits = Limits(memory_bytes=memory_bytes, processes=1024)
-        try:
-            self._process = sandbox.start(command, limits)
-        except BaseException:
-            ours.close()
-            raise
-        finally:
-            theirs.close()
 
     def __enter__(self) -> Worker:
         return self
@@ -183,11 +135,7 @@ class Worker:
 
     def close(self) -> Exit:
         """Destroy the process and everything that it started."""
-        if self._stopwatch is not None:
-            self._stopwatch.close()
-            self._stopwatch = None
-        self._channel.close()
-        ended = self._process.kill()
+        ended = self.process.close()
         if self._window is not None:
             self._window.close()
             self._window = None
@@ -204,17 +152,28 @@ class Worker:
     def wait_ready(self) -> None:
         """Wait until the process is up with torch imported. A failure here is the grader's own: nothing of the
         submission has run."""
+        if self.process.hello:
+            return
         hello = self._answer(_pending("start", _START_S), claims.Hello)
         if hello.protocol != PROTOCOL or hello.torch != torch.__version__:
             raise WorkerFailure("protocol", "start", f"the worker runs torch {hello.torch}, not {torch.__version__}")
+        self.process.hello = True
 
     def open_device(self) -> None:
-        """Make the worker's context on the device."""
+        """Make the worker's context on the device, if it was not made beforehand, and the grader's clock for it."""
+        if self.process.opened:
+            return
         order = {"type": "open", "device": self._inner_device(), "flush_bytes": self._flush_bytes}
         self._ask(order, "open", _START_S, claims.Done)
+        self.process.opened = True
+
+    def look(self) -> None:
+        """See that the context still works."""
+        self._ask({"type": "look"}, "open", _LOOK_S, claims.Done)
 
     def import_source(self, source: str, filename: str, entry: str, limit_s: float) -> None:
         """Have the text imported and its class `entry` found. Time spent building doesn't count."""
+        self.process.has_work()
         order = {"type": "import", "source": source, "filename": filename, "entry": entry}
         self._ask(order, "import", limit_s, claims.Done)
 
@@ -295,7 +254,7 @@ class Worker:
     def time(self, loop: Loop, limit_s: float, key: int | None = None) -> Ran:
         """Have the worker's clock get its loop ready, and then run it; `key` takes the mask off its inputs."""
         order = {"type": "time", "model": MAIN, "masked": key is not None, **loop.order()}
-        stopwatch = self._the_stopwatch()
+        stopwatch = self.stopwatch()
         self._ask(order, "call", _TRANSFER_S, claims.Ready)
         pending = _pending("call", limit_s)
         ticket = secrets.token_bytes(8)
@@ -319,14 +278,14 @@ class Worker:
         wall_s = timed.ended - timed.began
         return Ran(wall_s, answer.seal)
 
-    def _the_stopwatch(self) -> Stopwatch:
-        """Started, and its page shared with the worker, the first time."""
-        if self._stopwatch is None:
-            self._stopwatch = Stopwatch(self._channel.fileno())
+    def stopwatch(self) -> Stopwatch:
+        """The grader's clock for its loops: started, and its page shared with the worker, the first time."""
+        if self.process.stopwatch is None:
+            self.process.stopwatch = Stopwatch(self._channel.fileno())
             pending = _pending("call", _TRANSFER_S)
-            self._order({"type": "page"}, pending, (self._stopwatch.page_fd,))
+            self._order({"type": "page"}, pending, (self.process.stopwatch.page_fd,))
             self._answer(pending, claims.Done)
-        return self._stopwatch
+        return self.process.stopwatch
 
     def times(self, loop: Loop, outputs: str = "") -> claims.Timed:
         """What the last loop returned and read; `outputs` names the outputs, from then on, by turn."""

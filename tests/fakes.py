@@ -32,6 +32,9 @@ class _Thread(Sandboxed):
     def pid(self) -> int:
         return os.getpid()
 
+    def pids(self) -> list[int]:
+        return []
+
     def poll(self) -> Exit | None:
         return None if self._thread.is_alive() else Exit(code=0, signal=None, limit=None)
 

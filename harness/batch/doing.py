@@ -10,6 +10,7 @@ from typing import Any
 from harness.batch.job import Job
 from harness.device import DeviceError
 from harness.locks import DeviceBusy
+from harness.prepared import Supply
 from harness.problem import ProblemError
 from harness.report import Report
 from harness.sandbox import SandboxError
@@ -25,8 +26,8 @@ def build_job(job: Job, arch: str | None) -> tuple[str, ...]:
     return tuple(extension.key for extension in report.build.extensions if extension.key)
 
 
-def grade_job(job: Job, device: str) -> Report:
-    """Grade on the device of that name here."""
+def grade_job(job: Job, device: str, prepared: Supply | None = None) -> Report:
+    """Grade on the device of that name here, with workers that are ready if there are some."""
     options = job.options
     return _graded(
         job,
@@ -36,6 +37,7 @@ def grade_job(job: Job, device: str) -> Report:
         budget_s=options.budget_s,
         relative_half_width=options.relative_half_width,
         device=device,
+        prepared=prepared,
     )
 
 

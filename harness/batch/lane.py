@@ -124,10 +124,9 @@ class Lane:
 
     def _drop(self) -> int | None:
         """End the process, wait for it, and forget it; its exit code."""
+        self._tell_to_end()
         process, pipe = self._process, self._pipe
         self._process = self._pipe = None
-        if pipe is not None:
-            pipe.close()
         if process is None:
             return None
         try:
@@ -135,6 +134,18 @@ class Lane:
         except subprocess.TimeoutExpired:
             process.kill()
             return process.wait()
+        finally:
+            # Last: a process whose pipe is closed goes at once, and leaves the cleaning up to others.
+            if pipe is not None:
+                pipe.close()
+
+
+_at_end: list[Callable[[], None]] = []
+
+
+def at_end(function: Callable[[], None]) -> None:
+    """In the process: have this called when it ends in good order."""
+    _at_end.append(function)
 
 
 def serve(descriptor: int) -> None:
@@ -146,6 +157,9 @@ def serve(descriptor: int) -> None:
         while True:
             function, arguments = pipe.recv()
             pipe.send(_answer(function, arguments))
+    for function in _at_end:
+        with contextlib.suppress(Exception, _Ended):
+            function()
     os._exit(0)  # torch's own ending takes long, and has nothing to tell
 
 

@@ -7,12 +7,14 @@ of the device still holds between all gradings of the machine, also those of oth
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Sequence
 
-from harness.batch.doing import WRONG_USE, build_job, grade_job
+from harness.batch.doing import WRONG_USE, build_job
 from harness.batch.executor import Executor, Lost, NotGraded
-from harness.batch.job import Job
+from harness.batch.job import Job, Options
+from harness.batch.kept import get_ready, grade_here
 from harness.batch.lane import Lane, LaneLost
 from harness.device import Device, DeviceError, list_devices, open_device
 from harness.report import Report
@@ -23,7 +25,8 @@ class LocalExecutor(Executor):
 
     def __init__(self, devices: Sequence[Device], *, build_slots: int | None = None, overlap: int = 1) -> None:
         """`overlap`: gradings begun on each device at a time. Only one has the device; of the others the workers import
-        torch meanwhile. `build_slots`: builds at once, by default one for each core.
+        torch meanwhile, and have no context before it is their turn. `build_slots`: builds at once, by default one for
+        each core.
 
         Raises DeviceError for devices that differ: their figures could not be compared.
         """
@@ -38,6 +41,8 @@ class LocalExecutor(Executor):
         self.grade_slots = len(devices) * overlap
         self.build_slots = build_slots or len(os.sched_getaffinity(0))
         self._arch = devices[0].arch
+        self._alone = overlap == 1
+        self._getting_ready: list[asyncio.Task[None]] = []
         self._graders: asyncio.Queue[tuple[str, Lane]] = asyncio.Queue()
         self._builders: asyncio.Queue[Lane] = asyncio.Queue()
         # Device by device in turn, so that the first few jobs spread over all of them.
@@ -70,7 +75,7 @@ class LocalExecutor(Executor):
         """Grade on the first device that is free."""
         device, lane = await self._graders.get()
         try:
-            return await lane.call(grade_job, job, device)
+            return await lane.call(grade_here, job, device, self._alone)
         except LaneLost as error:
             raise Lost(str(error)) from None
         except WRONG_USE as error:
@@ -78,8 +83,18 @@ class LocalExecutor(Executor):
         finally:
             self._graders.put_nowait((device, lane))
 
+    def get_ready(self, options: Options) -> None:
+        """Have the processes of the devices started, and workers prepared, before there is a first job."""
+        every = [self._graders.get_nowait() for _ in range(self._graders.qsize())]
+        for device, lane in every:
+            self._graders.put_nowait((device, lane))
+            self._getting_ready.append(asyncio.create_task(_got_ready(lane, options, device, self._alone)))
+
     async def close(self) -> None:
         """End all processes."""
+        for task in self._getting_ready:
+            task.cancel()
+        await asyncio.gather(*self._getting_ready, return_exceptions=True)
         await asyncio.gather(*(lane.close() for lane in self._lanes))
 
 
@@ -93,3 +108,9 @@ def local_devices(spec: str) -> list[Device]:
     if not found or len(found) < len(names):
         raise DeviceError(f"--devices {spec}: name each device once, as in cuda:0,cuda:1.")
     return list(found.values())
+
+
+async def _got_ready(lane: Lane, options: Options, device: str, alone: bool) -> None:
+    # What fails here fails again in the first grading, which says so.
+    with contextlib.suppress(LaneLost, *WRONG_USE):
+        await lane.call(get_ready, options, device, alone)

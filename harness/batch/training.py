@@ -63,7 +63,8 @@ class Grader:
 
     async def __aenter__(self) -> Self:
         if self._executor is None:
-            self._executor = LocalExecutor(local_devices(self._devices), overlap=self._overlap)
+            self._executor = local = LocalExecutor(local_devices(self._devices), overlap=self._overlap)
+            local.get_ready(self._options)
         self._pipeline = Pipeline(self._executor, room=self._room)
         return self
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -181,12 +183,12 @@ def _grade(problem: str, submission: str, json: str | None, plot: str | None = N
 
         check_target(plot)
     with claimed_stdout() as stdout:
-        with progress(sys.stderr) as on_event:
+        with progress(sys.stderr) as on_event, _started_early(problem, options) as early:
             # Importing torch comes before the first stage and takes longer than some of them.
             on_event(Progress("load", "starting"))
             from harness.grader import grade
 
-            report = grade(problem, submission, on_event=on_event, **options)
+            report = grade(problem, submission, on_event=on_event, **options, **early)
         if json == "-":
             print(document(report), file=stdout)
         else:
@@ -198,6 +200,33 @@ def _grade(problem: str, submission: str, json: str | None, plot: str | None = N
         if plot is not None:
             _draw(report, plot)
     return report.exit_code
+
+
+@contextlib.contextmanager
+def _started_early(problem: str, options: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Have the workers' processes import torch while this one does; what to tell the grader of it.
+
+    Where it can't be told what they are to be, nothing is started: the grader says what is wrong, if anything is.
+    """
+    from harness import sandbox as sandboxes
+    from harness.device import likely_place
+    from harness.prepared import EarlyWorkers
+    from harness.problem import Problem, ProblemError
+
+    mode, name = options["mode"], options.get("sandbox")
+    place = likely_place("cpu" if mode == "compile" else options.get("device", "auto"))
+    try:
+        loaded = Problem.load(problem)
+        workload = None if place is None else loaded.graded(options.get("workload"), place.kind)[0]
+    except ProblemError:
+        workload = None
+    if place is None or workload is None or not (name is None or name in sandboxes.SANDBOXES):
+        yield {}
+        return
+    timed = mode == "run" and workload.timed
+    count = 1 + (len(options.get("baselines", ("eager",))) if timed else 0)
+    with EarlyWorkers(name, place, loaded.spec.limits.memory_gb, count) as early:
+        yield {"prepared": early}
 
 
 def _draw(report: Report, target: str) -> None:

@@ -12,18 +12,17 @@ from __future__ import annotations
 
 import statistics
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
-from harness.build.outcome import BuildOutcome
 from harness.clock.bench import QUEUE_US, Own, readings_alone
 from harness.clock.cold import flush_bytes
 from harness.clock.stats import median_of, student
 from harness.device import Device
 from harness.loop import Loop
 from harness.sandbox import Sandbox
-from harness.workers import Worker
+from harness.worker_process import Terms, WorkerProcess
+from harness.workers import Worker, refuse_to_build
 
 _PROCESSES = 6
 _READINGS = 60
@@ -49,15 +48,9 @@ def measure_offset(device: Device, sandbox: Sandbox) -> Offset:
     workers: list[Worker] = []
     try:
         for _ in range(_PROCESSES):
+            process = WorkerProcess(Terms(sandbox, device.place, None), memory_bytes=None)
             workers.append(
-                Worker(
-                    sandbox,
-                    device,
-                    memory_bytes=None,
-                    flush_bytes=flush_bytes(device),
-                    patience_s=600.0,
-                    on_build=_refuse,
-                )
+                Worker(process, device, flush_bytes=flush_bytes(device), patience_s=600.0, on_build=refuse_to_build)
             )
         medians = [_median(worker, "empty" if null_us is None else "null") for worker in workers]
     finally:
@@ -91,7 +84,3 @@ def _median(worker: Worker, kind: Own) -> float:
     readings = readings_alone(worker, Loop(turns=1, kind=kind, queue_us=QUEUE_US), _FIRST + _READINGS)
     worker.close()
     return median_of(readings[_FIRST:])
-
-
-def _refuse(_: dict[str, Any]) -> BuildOutcome:
-    raise AssertionError("a process without a submission asked for a build")

@@ -15,6 +15,8 @@ from typing import Any, Protocol
 
 import psutil
 
+from harness.idle import idle
+
 _THROTTLE = {
     0x001: "gpu_idle",
     0x002: "applications_clocks",
@@ -111,10 +113,19 @@ class CpuSource:
 class NvmlSource:
     """An NVIDIA GPU, found by UUID: NVML counts devices in an order of its own."""
 
-    def __init__(self, uuid: str, nvml: Any, ours: Callable[[], Collection[int]]) -> None:
-        """`nvml` is the module pynvml, initialised; `ours` gives the processes that don't count as others."""
+    def __init__(
+        self,
+        uuid: str,
+        nvml: Any,
+        ours: Callable[[], Collection[int]],
+        idle: Callable[[], Collection[int]] = frozenset,
+    ) -> None:
+        """`nvml` is the module pynvml, initialised; `ours` and `idle` give processes that don't count as others: this
+        grading's own, and those that are known to have nothing to do.
+        """
         self._nvml = nvml
         self._ours = ours
+        self._idle = idle
         self._told_apart: dict[int, bool] = {}
         """Processes seen on the device, and whether they are ours."""
         self._handle = self._ask(nvml.nvmlDeviceGetHandleByUUID, uuid)
@@ -158,9 +169,11 @@ class NvmlSource:
             # Asked only for a process not seen before: all of /proc is read for it.
             ours = self._ours()
             self._told_apart |= {found.pid: found.pid in ours for found in running}
-        for found in running:
-            if not self._told_apart[found.pid]:
-                yield Process(found.pid, _name(found.pid))
+        others = [found.pid for found in running if not self._told_apart[found.pid]]
+        idle = self._idle() if others else ()
+        for pid in others:
+            if pid not in idle:
+                yield Process(pid, _name(pid))
 
     def _ask(self, question: Callable[..., Any], *args: Any) -> Any:
         try:
@@ -190,7 +203,7 @@ def source_of(kind: str, uuid: str | None) -> Iterator[Source]:
         yield NoSource()
         return
     try:
-        yield NoSource() if uuid is None else NvmlSource(uuid, pynvml, family)
+        yield NoSource() if uuid is None else NvmlSource(uuid, pynvml, family, lambda: idle(uuid))
     finally:
         with contextlib.suppress(pynvml.NVMLError):
             pynvml.nvmlShutdown()

@@ -24,13 +24,21 @@ if TYPE_CHECKING:
 class Ready:
     """A device that a grading may use; `warnings` grows with what there is to say."""
 
-    def __init__(self, device: Device, source: Source, probe: DeviceProbe | None, warnings: list[Warning_]) -> None:
+    def __init__(
+        self,
+        device: Device,
+        source: Source,
+        probe: DeviceProbe | None,
+        warnings: list[Warning_],
+        held_bytes: int = 0,
+    ) -> None:
         self.source = source
         """For the readings while it is timed."""
         self._device = device
         self._probe = probe
         self._warnings = warnings
-        self._memory_before = None if probe is None else probe.reading().memory_used_bytes
+        used = None if probe is None else probe.reading().memory_used_bytes
+        self._memory_before = None if used is None else max(0, used - held_bytes)
 
     @contextlib.contextmanager
     def clocks_locked(self, wanted: bool) -> Iterator[None]:
@@ -50,10 +58,11 @@ class Ready:
 
 
 @contextlib.contextmanager
-def ready(device: Device, place: torch.device, warnings: list[Warning_]) -> Iterator[Ready]:
+def ready(device: Device, place: torch.device, warnings: list[Warning_], *, held_bytes: int = 0) -> Iterator[Ready]:
     """Make `device`, which torch knows as `place`, ready.
 
-    To be called before anything of the grading runs on the device. A CPU needs nothing of the kind.
+    `held_bytes` of its memory are held by workers that were made ready before, and are given back with them. To be
+    called before anything of the grading runs on the device. A CPU needs nothing of the kind.
     """
     with source_of(device.kind, device.uuid) as source:
         if device.kind == "cpu":
@@ -63,7 +72,7 @@ def ready(device: Device, place: torch.device, warnings: list[Warning_]) -> Iter
             warnings.append(Warning_(code="device.clocks_left_locked", message=freed))
         probe = DeviceProbe(place, source)
         warnings += findings_before(probe, UsualTimes(), _key(device))
-        yield Ready(device, source, probe, warnings)
+        yield Ready(device, source, probe, warnings, held_bytes)
 
 
 def _key(device: Device) -> str:

@@ -99,6 +99,10 @@ class Sandboxed(abc.ABC):
         """Process id, outside, of the process started (the sandbox's own where it has one)."""
 
     @abc.abstractmethod
+    def pids(self) -> list[int]:
+        """Process ids, outside, of everything that it has running now."""
+
+    @abc.abstractmethod
     def poll(self) -> Exit | None:
         """How it ended, or None while it runs. Never blocks."""
 

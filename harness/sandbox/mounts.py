@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from harness.sandbox.base import Mount
 
 if TYPE_CHECKING:
-    from harness.device import Device
+    from harness.device import Device, Place
 
 _SYSTEM = (
     "/usr",
@@ -60,7 +60,7 @@ def interpreter_mounts() -> tuple[Mount, ...]:
     return tuple(Mount(path) for path in _outermost(_interpreter_paths()))
 
 
-def python_mounts(device: Device) -> tuple[Mount, ...]:
+def python_mounts(device: Device | Place) -> tuple[Mount, ...]:
     """Everything that an import of torch, a kernel launch and a run-time compiler need, read-only."""
     paths = _interpreter_paths()
     if device.kind == "cuda":
@@ -77,7 +77,7 @@ def _interpreter_paths() -> list[Path]:
     return paths
 
 
-def worker_environment(device: Device) -> dict[str, str]:
+def worker_environment(device: Device | Place) -> dict[str, str]:
     """The environment of a worker on `device`: nothing of the grader's own but what decides how numbers come out."""
     env = {name: os.environ[name] for name in _KEPT if name in os.environ}
     return env | {

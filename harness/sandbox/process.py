@@ -106,6 +106,9 @@ class SupervisedProcess(Sandboxed):
     def pid(self) -> int:
         return self._child
 
+    def pids(self) -> list[int]:
+        return self._host.pids()
+
     def poll(self) -> Exit | None:
         return self._exit if self._ended.is_set() else None
 

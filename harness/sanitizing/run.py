@@ -32,7 +32,6 @@ from harness.builds import Builds
 from harness.device import Device, DeviceError, open_device
 from harness.events import EventSink, Progress, ignore
 from harness.locks import DeviceLock
-from harness.machine import spare_memory
 from harness.oracle import Oracle
 from harness.parameters import construct_both
 from harness.problem import Problem, Workload
@@ -47,6 +46,7 @@ from harness.sanitizing.tool import TOOLS, Sanitizer, SanitizerFailed, Tool, fin
 from harness.seeds import Seeds
 from harness.submission import Submission
 from harness.version import VERSION
+from harness.worker_process import Terms, WorkerProcess
 from harness.workers import MAIN, Worker, WorkerFailure
 
 _SLOWER = 100
@@ -194,14 +194,13 @@ class _Job:
             built.note(claim, outcome)
             return outcome
 
+        terms = Terms(self._sandbox, self._device.place, None)
         worker = Worker(
-            self._sandbox,
+            WorkerProcess(terms, memory_bytes=terms.memory_bytes(), wrapper=program.around(tool, report)),
             self._device,
-            memory_bytes=int(spare_memory() * _MEMORY_SHARE),
             flush_bytes=0,
             patience_s=4 * call_s + limits.import_s + _LEAVE_S,
             on_build=answer,
-            wrapper=program.around(tool, report),
             share_device=False,
         )
         up = False

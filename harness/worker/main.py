@@ -31,6 +31,7 @@ def main(fd: int) -> None:
     runner = Runner(channel)
     orders: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "open": runner.open_device,
+        "look": runner.look,
         "import": runner.import_submission,
         "construct": runner.construct,
         "window": runner.take_window,

@@ -1,11 +1,13 @@
 """The process of one grading: one line of JSON in, lines of JSON out, the last of them the report or why there is none.
 
-It is started before there is work, so that torch is imported by the time some comes. When its stdin closes, the agent
-has gone, and it goes too; the grader's `finally`s run and end what was started.
+It is started before there is work, as `python -m server.agent.grading DEVICE SANDBOX`, and gets all ready: torch is
+imported, here and in the workers, and contexts on the device are made. When its stdin closes, the agent has gone, and
+it goes too; the grader's `finally`s run and end what was started.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -15,25 +17,27 @@ import threading
 import traceback
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from harness.cli.signals import Stopped, raising_stopped
 from harness.cli.streams import claimed_stdout, document
 from harness.events import Event, StageEnded, StageStarted
+
+if TYPE_CHECKING:
+    from harness.prepared import PreparedWorkers
 
 
 def main() -> int:
     """One grading."""
     with raising_stopped(), claimed_stdout() as out:
         try:
-            import harness.grader  # noqa: F401 - brings torch, which takes seconds
-
-            _say(out, {"ready": True})
-            line = sys.stdin.readline()
-            if not line:
-                return 0
-            threading.Thread(target=_go_with_the_agent, daemon=True).start()
-            _say(out, {"report": _grade(json.loads(line), out)})
+            with _prepared(*sys.argv[1:3]) as prepared:
+                _say(out, {"ready": True})
+                line = sys.stdin.readline()
+                if not line:
+                    return 0
+                threading.Thread(target=_go_with_the_agent, daemon=True).start()
+                _say(out, {"report": _grade(json.loads(line), out, prepared)})
         except Stopped:
             return 1
         except Exception as error:  # noqa: BLE001 - whatever it is, the agent has to be told
@@ -43,7 +47,20 @@ def main() -> int:
     return 0
 
 
-def _grade(work: dict[str, Any], out: TextIO) -> str:
+def _prepared(device: str, sandbox: str) -> PreparedWorkers:
+    """Workers for one grading, and here what each process finds out once."""
+    import harness.grader  # noqa: F401 - brings torch, which takes seconds
+    from harness import sandbox as sandboxes
+    from harness.build.toolchain import MissingCompiler, discover
+    from harness.device import open_device
+    from harness.prepared import PreparedWorkers
+
+    with contextlib.suppress(MissingCompiler):
+        discover()
+    return PreparedWorkers(open_device(device), sandboxes.by_name(sandbox), once=True)
+
+
+def _grade(work: dict[str, Any], out: TextIO, prepared: PreparedWorkers) -> str:
     from harness.grader import grade
 
     def on_event(event: Event) -> None:
@@ -60,6 +77,7 @@ def _grade(work: dict[str, Any], out: TextIO) -> str:
             workload=work["workload"],
             mode=work["mode"],
             sandbox=work["sandbox"],
+            prepared=prepared,
             on_event=on_event,
         )
     # Where it lay for a moment is of no use to anybody.

@@ -49,7 +49,7 @@ class AgentLoop:
     def run(self) -> int:
         """Until it is told to stop. Returns an exit code."""
         with self._stopping():
-            prepared = GradingProcess()
+            prepared = self._process()
             try:
                 if not self._hello():
                     return 2 if not self._signals else 0
@@ -63,7 +63,7 @@ class AgentLoop:
                         prepared.end()
                     if not self._signals:
                         # Only now: importing torch beside a grading would disturb its times.
-                        prepared = GradingProcess()
+                        prepared = self._process()
                 if not self._refused:
                     self._bye()
             finally:
@@ -88,6 +88,9 @@ class AgentLoop:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+    def _process(self) -> GradingProcess:
+        return GradingProcess(self._identity.device, self._identity.sandbox)
 
     def _hello(self) -> bool:
         hello = {

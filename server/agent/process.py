@@ -20,10 +20,10 @@ _END_S = 15.0
 class GradingProcess:
     """One process, used for one grading."""
 
-    def __init__(self) -> None:
+    def __init__(self, device: str, sandbox: str) -> None:
         # A session of its own: Ctrl-C on the agent's terminal is for the agent, which lets the grading finish.
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "server.agent.grading"],
+            [sys.executable, "-m", "server.agent.grading", device, sandbox],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
