@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import tempfile
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from harness.batch.job import Job
+from harness.batch.job import Job, Options
 from harness.device import DeviceError
 from harness.locks import DeviceBusy
 from harness.prepared import Supply
@@ -22,37 +23,30 @@ WRONG_USE = (ProblemError, DeviceError, DeviceBusy, SandboxError, SubmissionErro
 
 def build_job(job: Job, arch: str | None) -> tuple[str, ...]:
     """Compile the submission, as for a device of that architecture; the content keys of what is in the cache now."""
-    report = _graded(job, mode="compile", sandbox=job.options.sandbox, arch=arch)
+    compiling = replace(job, options=Options(mode="compile", sandbox=job.options.sandbox))
+    report = graded(compiling, arch=arch)
     return tuple(extension.key for extension in report.build.extensions if extension.key)
 
 
 def grade_job(job: Job, device: str, prepared: Supply | None = None) -> Report:
     """Grade on the device of that name here, with workers that are ready if there are some."""
-    options = job.options
-    return _graded(
-        job,
-        mode=options.mode,
-        sandbox=options.sandbox,
-        workload=options.workload,
-        budget_s=options.budget_s,
-        relative_half_width=options.relative_half_width,
-        device=device,
-        prepared=prepared,
-    )
+    return graded(job, device=device, prepared=prepared)
 
 
-def _graded(job: Job, **options: Any) -> Report:
+def graded(job: Job, **where: Any) -> Report:
+    """Grade as its options say; `where` are `grade`'s device, arch and prepared."""
     from harness.grader import grade
 
+    where = {**asdict(job.options), **where}
     try:
-        return grade(job.problem, Submission.from_source(job.content.decode("utf-8-sig"), job.name), **options)
+        return grade(job.problem, Submission.from_source(job.content.decode("utf-8-sig"), job.name), **where)
     except (SubmissionError, UnicodeDecodeError):
         pass
     # Only from a file does text that is no submission become a verdict, and not an error.
     with tempfile.TemporaryDirectory(prefix="harness-batch-") as folder:
         path = Path(folder, _file_name(job.name))
         path.write_bytes(job.content)
-        return grade(job.problem, path, **options)
+        return grade(job.problem, path, **where)
 
 
 def _file_name(name: str) -> str:

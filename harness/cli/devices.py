@@ -86,7 +86,7 @@ def _device_table(found: Device, peaks: Peaks | None, is_auto: bool) -> Table:
     if is_auto:
         rows[0].words.append("  (what --device auto means here)", style="dim")
     table = _plain_table(found.torch_name)
-    for label, value in [*_figures(found), *_limits(found), *_peaks(peaks), *_surroundings(found)]:
+    for label, value in figures(found, peaks):
         rows.append(row(label, text.one_line(value, 400)))
     for item in rows:
         table.add_row(item.label, item.words)
@@ -109,6 +109,11 @@ def _plain_table(title: str) -> Table:
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     return table
+
+
+def figures(found: Device, peaks: Peaks | None) -> list[tuple[str, str]]:
+    """All that is told of a device: what it has, its limits, its peaks, its software."""
+    return [*_figures(found), *_limits(found), *_peaks(peaks), *_surroundings(found)]
 
 
 def _figures(found: Device) -> list[tuple[str, str]]:

@@ -17,6 +17,7 @@ from harness.cli import (
     devices,
     grading,
     listing,
+    mcp,
     new,
     remote,
     report,
@@ -70,6 +71,7 @@ app.command()(listing.schema)
 app.command()(selftest.selftest)
 app.add_typer(new.app, name="new")
 app.add_typer(cache.app, name="cache")
+app.command()(mcp.mcp)
 app.command()(server.serve)
 app.command()(server.agent)
 app.add_typer(server.keys, name="keys")

@@ -40,7 +40,7 @@ def _panel(report: Report, ascii_only: bool) -> RenderableType:
         Text.assemble((report.verdict.value.upper().replace("_", " "), style), f"  {_what(report)}"),
         Text(text.clean(report.reason.message, 2000)),
     ]
-    for section in _sections(report, ascii_only):
+    for section in all_sections(report, ascii_only):
         if section:
             parts += [Text(""), _grid(section)]
     return Panel(Group(*parts), box=box.ASCII if ascii_only else box.ROUNDED, border_style=style.split()[-1])
@@ -55,7 +55,8 @@ def _what(report: Report) -> str:
     return f"{name}{on}{device}{', checked only' if report.mode == 'check' else ''}"
 
 
-def _sections(report: Report, ascii_only: bool) -> list[list[Row]]:
+def all_sections(report: Report, ascii_only: bool) -> list[list[Row]]:
+    """All that is shown below the verdict and its reason; what matters first comes first."""
     failed = report.verdict is not Verdict.ACCEPTED
     reason = [sections.row("reason", report.reason.code)] if failed else []
     errors = sections.diagnostics(report.build) if failed or report.mode == "compile" else []

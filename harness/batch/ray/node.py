@@ -7,8 +7,9 @@ import os
 from pathlib import Path
 from typing import Any
 
-from harness.batch.doing import WRONG_USE, build_job, grade_job
+from harness.batch.doing import WRONG_USE, build_job
 from harness.batch.job import Job
+from harness.batch.kept import grade_here
 from harness.batch.lane import Lane, LaneLost
 from harness.batch.ray.facts import Facts, facts_of
 from harness.batch.ray.shelf import Artifact, keep, take
@@ -38,7 +39,7 @@ class GradingSlot:
         """("report", it), ("lost", why) or ("not_graded", why)."""
         try:
             await asyncio.to_thread(keep, [artifact for bundle in bundles for artifact in bundle])
-            return "report", await self._lane.call(grade_job, job, self._device)
+            return "report", await self._lane.call(grade_here, job, self._device, True)
         except LaneLost as error:
             return "lost", str(error)
         except WRONG_USE as error:

@@ -1,0 +1,65 @@
+"""What to try next, from a report: at most three sentences, each with the tool or the place to look at."""
+
+from __future__ import annotations
+
+from harness.report import Report, Timing, Verdict
+
+_MOST = 3
+_LAUNCH_BOUND_US = 10.0
+"""A call this short is mostly launches and host time."""
+_CLOSE = 0.7
+"""Of the floor: there is little left to gain."""
+
+_BY_VERDICT = {
+    Verdict.COMPILE_ERROR: "Correct the first error and call compile, which is quicker than check and needs no device.",
+    Verdict.WRONG_ANSWER: "Read which leaf is wrong and where: errors at the edges point to sizes that are no multiple "
+    "of a tile, errors everywhere to the formula or the order of dimensions. Then call check.",
+    Verdict.RUNTIME_ERROR: "Look at the traceback and the evidence; an illegal access often means an index without a "
+    "bound check. Then call check.",
+    Verdict.TIME_LIMIT: "Look for a loop that does not end, or far more work than the reference does. Then call check.",
+    Verdict.MEMORY_LIMIT: "Allocate less, or free what is not needed any more, before calling check again.",
+    Verdict.OUTPUT_LIMIT: "Print less, or nothing.",
+    Verdict.REJECTED: "The rule that was broken is in the reason; do without what it forbids. Then call check.",
+    Verdict.INVALID_SUBMISSION: "Give one Python file with a class ModelNew whose constructor and forward take what "
+    "the problem's Model takes; the tool problem shows it.",
+    Verdict.UNSTABLE: "This says nothing of the submission: call run again.",
+    Verdict.JUDGE_ERROR: "This is the grader's fault: call the tool again, and tell a person if it stays.",
+}
+
+
+def next_steps(report: Report) -> list[str]:
+    """For the one who wrote the submission."""
+    if report.verdict is not Verdict.ACCEPTED:
+        return [_BY_VERDICT[report.verdict]]
+    if report.mode == "compile":
+        return [*_of_kernels(report), "It builds: call check to see whether it is right."][-_MOST:]
+    if report.timing is None:
+        return ["It is right: call run to see how fast it is."]
+    return [*_of_timing(report.timing), *_of_kernels(report)][:_MOST]
+
+
+def _of_timing(timing: Timing) -> list[str]:
+    steps = []
+    share = timing.fraction_of_floor
+    if share is not None and share >= _CLOSE and timing.floor is not None:
+        steps.append(f"It reaches {share:.0%} of the floor: there is little left to gain. Submit it.")
+    elif share is not None and timing.floor is not None:
+        what = "memory traffic" if timing.floor.bound_by == "bytes" else timing.floor.bound_by
+        steps.append(
+            f"It reaches {share:.1%} of the floor, which is bound by {what}: look for passes over memory that can be "
+            "fused, accesses that are not coalesced or vectorised, and too few blocks to fill the device."
+        )
+    if timing.candidate.host_bound:
+        steps.append("Its time is the host's: launch fewer kernels, don't synchronise in forward, allocate less.")
+    elif timing.candidate.median_us < _LAUNCH_BOUND_US and (share is None or share < _CLOSE):
+        steps.append("A call is so short that each launch counts: put the work into one kernel.")
+    if timing.comparison != "faster":
+        steps.append("It is not faster than the reference: start with the step that moves the most bytes.")
+    return steps
+
+
+def _of_kernels(report: Report) -> list[str]:
+    spilled = [kernel for kernel in report.build.kernels if kernel.spill_store_bytes or kernel.spill_load_bytes]
+    if not spilled:
+        return []
+    return [f"{spilled[0].name[:80]} spills registers to memory: hold fewer values a thread, or use smaller blocks."]

@@ -1,0 +1,83 @@
+"""Gradings for a client: in processes of their own, one build and one grading at a time; giving up ends them."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from harness.batch.doing import WRONG_USE, graded
+from harness.batch.job import Job, Options
+from harness.batch.lane import Lane, LaneLost
+from harness.mcp.workspace import NotUsable, Text
+from harness.problem import Problem
+from harness.report import DeviceInfo, Report
+
+if TYPE_CHECKING:
+    from harness.clock.peaks import Peaks
+    from harness.grader import Mode
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class DeviceFound:
+    """What is graded on."""
+
+    info: DeviceInfo
+    peaks: Peaks | None
+    """None where they were not measured yet."""
+
+
+class Bench:
+    """Does the work of one server."""
+
+    def __init__(self, device: str, sandbox: str | None) -> None:
+        """`device` and `sandbox` are as for `grade`."""
+        self._device, self._sandbox = device, sandbox
+        self._lanes = {"compile": Lane(), "grade": Lane()}
+        self._turns = {name: asyncio.Lock() for name in self._lanes}
+
+    async def device(self) -> DeviceFound:
+        """Raises NotUsable where there is none."""
+        return await self._do("compile", _find, self._device)
+
+    async def grade(
+        self, problem: Problem, text: Text, mode: Mode, *, workload: str | None = None, budget_s: float | None = None
+    ) -> Report:
+        """Raises NotUsable for wrong use, which a submission's faults are not."""
+        digest = hashlib.sha256(text.content).hexdigest()
+        options = Options(mode, workload, budget_s, None, self._sandbox)
+        job = Job(problem, text.content, digest, text.name, options)
+        return await self._do("compile" if mode == "compile" else "grade", _grade, job, self._device)
+
+    async def close(self) -> None:
+        """End what runs."""
+        await asyncio.gather(*(lane.close() for lane in self._lanes.values()))
+
+    async def _do(self, where: str, function: Callable[..., T], *arguments: Any) -> T:
+        async with self._turns[where]:
+            try:
+                return await self._lanes[where].call(function, *arguments)
+            except WRONG_USE as error:
+                raise NotUsable(str(error)) from None
+            except LaneLost as error:
+                raise NotUsable(f"The grader itself failed: {error}. Call the tool again.") from None
+
+
+def _find(device: str) -> DeviceFound:
+    """In the lane's process, where torch is."""
+    from harness.clock.peaks import load
+    from harness.device import open_device
+
+    found = open_device(device)
+    return DeviceFound(found.info, load(found))
+
+
+def _grade(job: Job, device: str) -> Report:
+    from harness.device import open_device
+
+    arch = (open_device(device).arch or "9.0") if job.options.mode == "compile" else None
+    return graded(job, device=device, arch=arch)

@@ -1,0 +1,142 @@
+"""Answers for a model: plain lines first, then the few figures that a program would want; both of bounded size.
+
+The lines are those of the terminal's table, from the same code, without its frame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from harness.batch.problems import Named
+from harness.cli import devices as device_rows
+from harness.cli import text
+from harness.cli.sections import Row
+from harness.cli.table import all_sections
+from harness.device import Device
+from harness.mcp.advice import next_steps
+from harness.mcp.bench import DeviceFound
+from harness.problem import DeviceKind, Problem
+from harness.report import Report
+
+MAX_ANSWER = 8_000
+"""Characters of an answer's text."""
+MAX_STATEMENT = 6_000
+MAX_REFERENCE = 8_000
+MAX_LISTED = 60
+"""Problems of a list, entries of a leaderboard."""
+_MAX_LINE = 1_000
+_CUT = "\n... cut here; ask for less, or look at the file itself ..."
+
+
+def report_words(report: Report) -> str:
+    """The verdict, why, what to try next, and then what the terminal shows."""
+    lines = [f"{report.verdict.value.upper()} ({report.reason.code}): {text.one_line(report.reason.message, 1_500)}"]
+    lines += [f"NEXT: {step}" for step in next_steps(report)]
+    for section in all_sections(report, ascii_only=True):
+        lines += _rows(row for row in section if row.label != "reason")
+    return capped("\n".join(lines))
+
+
+def report_figures(report: Report) -> dict[str, Any]:
+    """What a program compares."""
+    figures: dict[str, Any] = {"verdict": report.verdict.value, "code": report.reason.code, "mode": report.mode}
+    figures["build_s"] = round(report.build.seconds, 3)
+    if (timing := report.timing) is not None:
+        figures |= {
+            "time_us": timing.candidate.median_us,
+            "time_ci95_us": list(timing.candidate.ci95_us),
+            "reference_us": timing.reference.median_us,
+            "speedup": timing.speedup,
+            "speedup_ci95": list(timing.speedup_ci95),
+            "fraction_of_floor": timing.fraction_of_floor,
+        }
+    if report.ranking is not None:
+        figures |= {"ranked_time_us": report.ranking.time_us, "ranked_speedup": report.ranking.speedup}
+    if report.correctness is not None:
+        figures["max_abs_error"] = max((leaf.max_abs_error or 0.0 for leaf in report.correctness.leaves), default=0.0)
+    return figures
+
+
+def problem_list(problems: Sequence[Named]) -> str:
+    """A line each."""
+    lines = [f"{len(problems)} problems; call problem with one of these names:"]
+    for named in problems[:MAX_LISTED]:
+        spec = named.problem.spec
+        about = spec.summary or spec.title
+        lines.append(f"- {named.name}" + (f": {text.one_line(about, 150)}" if about else ""))
+    if len(problems) > MAX_LISTED:
+        lines.append(f"... and {len(problems) - MAX_LISTED} more")
+    return capped("\n".join(lines))
+
+
+def problem_words(named: Named, kind: DeviceKind) -> str:
+    """The statement, what is asked, the sizes, and the reference itself."""
+    problem, spec = named.problem, named.problem.spec
+    default = problem.workload(None, kind)
+    lines = [f"{named.name}: {text.one_line(spec.title or named.name)}", ""]
+    lines += [_part(problem.statement, MAX_STATEMENT), ""] if problem.statement else []
+    lines.append(f"Accuracy: as good as {spec.precision}{_tolerance(problem)}.")
+    lines.append(f"Workloads, of which {default.name} is graded here:")
+    for name, workload in spec.workloads.items():
+        sizes = ", ".join(f"{key} = {value}" for key, value in workload.args.items()) or "the reference's defaults"
+        beside = "" if workload.timed else "; checked, not timed"
+        lines.append(f"- {name} ({workload.device}): {text.one_line(sizes, 300)}{beside}")
+    ways = problem.floor_ways(default)
+    for way in ways[:4]:
+        work = ", ".join(f"{amount:.4g} {what}" for what, amount in way.work.items())
+        lines.append(f"Least work of {default.name} (way: {way.name}): {work}")
+    lines += [
+        "",
+        "A submission is one Python file with a class ModelNew that takes what this Model takes:",
+    ]
+    lines += ["```python", _part(problem.reference_source, MAX_REFERENCE), "```"]
+    # Statement and reference have limits of their own, and are what the tool is for.
+    return "\n".join(lines)
+
+
+def device_words(found: DeviceFound) -> str:
+    """What a kernel writer asks."""
+    device = Device(found.info.kind, found.info.index, found.info.uuid, found.info)
+    rows = [f"{label}: {value}" for label, value in device_rows.figures(device, found.peaks)]
+    return capped("\n".join([f"Graded on {text.one_line(found.info.name)} ({device.torch_name})", *rows]))
+
+
+def board_words(board: dict[str, Any]) -> str:
+    """A leaderboard as a server tells it."""
+    lines = [f"{board['problem']} ({board['workload'] or 'no workload'}) on {board['device'] or 'no device'}"]
+    for entry in board["entries"][:MAX_LISTED]:
+        low, high = entry["ci95_us"]
+        lines.append(
+            f"{entry['rank']}{'=' if entry['tied'] else ''} {entry['time_us']:.4g} us ({low:.4g} to {high:.4g}), "
+            f"{entry['speedup']:.3g}x, {entry['user']}"
+        )
+    return capped("\n".join(text.one_line(line, 300) for line in lines))
+
+
+def capped(words: str, limit: int = MAX_ANSWER) -> str:
+    """At most so many characters, the first ones, cut at a line's end."""
+    if len(words) <= limit:
+        return words
+    kept = words[: limit - len(_CUT)]
+    return kept[: max(kept.rfind("\n"), limit // 2)] + _CUT
+
+
+def _rows(rows: Any) -> list[str]:
+    lines = []
+    for row in rows:
+        assert isinstance(row, Row)
+        words = text.clean(row.words.plain, _MAX_LINE)
+        lines.append(f"{row.label}: {words}" if row.label else f"  {words}")
+    return lines
+
+
+def _part(words: str, limit: int) -> str:
+    return capped(text.clean(words, limit * 2).rstrip(), limit)
+
+
+def _tolerance(problem: Problem) -> str:
+    tolerance = problem.spec.tolerance
+    both = {"atol": tolerance.atol, "rtol": tolerance.rtol}
+    given = [f"{name} {value:g}" for name, value in both.items() if value is not None]
+    return f", within {', '.join(given)}" if given else ", within the default tolerance of each dtype"
