@@ -19,18 +19,22 @@ from starlette.staticfiles import StaticFiles
 
 from server import jobs
 from server.api.auth import COOKIE, Serving, caller_of, own_submission
-from server.api.boards import board_view, device_views, find_problem, problem_view, problems
+from server.api.boards import ProblemView, board_view, device_views, find_problem, problem_view, problems
 from server.api.intake import accept, order_of, read_request
 from server.api.models import view, whole_view
 from server.api.problems_json import ApiError
 from server.keys import Caller, find
 from server.pages.charts import histogram, intervals
+from server.pages.source import annotated
+from server.pages.statement import as_html
 from server.pages.words import FILTERS
 from server.queue import listing
 from server.services import Services
 from server.store import Submission, User
 
 _HERE = Path(__file__).parent
+_PLOTTED = 30
+"""Entries of a leaderboard that are drawn; the table has all."""
 router = APIRouter(include_in_schema=False)
 _templates = Environment(
     loader=FileSystemLoader(_HERE / "templates"),
@@ -82,11 +86,21 @@ def home(serving: Serving, caller: Visitor) -> Response:
     return page("problems.html", caller, problems=problems(serving), devices=devices)
 
 
+@router.get("/favicon.ico")
+def icon() -> Response:
+    """What a browser asks for when an answer is no page of ours."""
+    return RedirectResponse("/static/icon.svg", 301)
+
+
 @router.get("/problems/{problem}")
 def one_problem(problem: str, serving: Serving, caller: Visitor) -> Response:
     """One of them, and the form."""
-    shown = problem_view(_found(serving, problem))
-    return page("problem.html", caller, problem=shown, error=None)
+    return _problem_page(problem_view(_found(serving, problem)), caller)
+
+
+def _problem_page(problem: ProblemView, caller: Caller | None, status: int = 200, error: str | None = None) -> Response:
+    statement = as_html(problem.statement) if problem.statement else None
+    return page("problem.html", caller, status, problem=problem, statement=statement, error=error)
 
 
 @router.get("/leaderboard/{problem}")
@@ -98,14 +112,15 @@ def leaderboard(
     workload: Annotated[str | None, Query(max_length=64)] = None,
 ) -> Response:
     """Who is fastest."""
-    _found(serving, problem)
+    title = _found(serving, problem).spec.title or problem
     try:
         board = board_view(serving, caller, problem, device or None, workload or None, 200)
     except ApiError as error:
         return page("sign_in.html", caller, error.status, error=error.detail)
-    rows = intervals([entry.ci95_us for entry in board.entries])
+    plotted = board.entries[:_PLOTTED]
+    rows, ticks = intervals([(entry.ci95_us[0], entry.time_us, entry.ci95_us[1]) for entry in plotted])
     workloads = sorted({name for names in board.boards.values() for name in names})
-    return page("leaderboard.html", caller, board=board, workloads=workloads, rows=rows)
+    return page("leaderboard.html", caller, title=title, board=board, workloads=workloads, rows=rows, ticks=ticks)
 
 
 @router.get("/submissions")
@@ -141,13 +156,15 @@ def submission(submission_id: str, serving: Serving, caller: Visitor) -> Respons
     with serving.database.read() as session:
         user = session.get_one(User, found.user_id)
         shown = whole_view(session, found, user.name, admin=caller.admin)
+    lines, elsewhere = annotated(found.source.decode("utf-8", "replace"), shown.report)
     log = "" if shown.report is None else shown.report["log"]
     timing = None if shown.report is None else shown.report["timing"]
     return page(
         "submission.html",
         caller,
         submission=shown,
-        source=found.source.decode("utf-8", "replace"),
+        lines=lines,
+        elsewhere=elsewhere,
         log=log,
         report=shown.report,
         bars=[] if timing is None else histogram(timing["candidate"]["samples_us"]),
@@ -167,8 +184,7 @@ async def submit(request: Request, serving: Serving) -> Response:
         accepted = await accept(serving, caller, order_of(serving, caller, new), None)
     except ApiError as error:
         if problem in serving.catalogue:
-            shown = problem_view(find_problem(serving, problem))
-            return page("problem.html", caller, error.status, problem=shown, error=error.detail)
+            return _problem_page(problem_view(find_problem(serving, problem)), caller, error.status, error.detail)
         return page("error.html", caller, error.status, error=error.detail)
     return RedirectResponse(f"/submissions/{accepted.submission.id}", 303)
 

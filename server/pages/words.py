@@ -40,6 +40,13 @@ def verdict(name: str | None) -> str:
     return "" if name is None else name.replace("_", " ")
 
 
+def tone(name: str | None) -> str:
+    """The class of a verdict's colour."""
+    if name == "accepted":
+        return "good"
+    return "wait" if name in ("unstable", "judge_error") else "bad" if name else ""
+
+
 FILTERS: dict[str, Callable[[Any], str]] = {
     "time": time_of,
     "interval": interval,
@@ -47,4 +54,5 @@ FILTERS: dict[str, Callable[[Any], str]] = {
     "share": share,
     "date": date,
     "verdict": verdict,
+    "tone": tone,
 }

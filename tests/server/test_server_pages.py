@@ -10,6 +10,8 @@ from server_fakes import SOURCE, FakeAgent, Person, report_of
 
 from server.api.headers import POLICY
 from server.pages.charts import WIDTH, histogram, intervals
+from server.pages.source import annotated
+from server.pages.statement import as_html
 from server.services import Services
 
 HOSTILE = "</pre><script>alert(1)</script><img src=x onerror=alert(1)>\"'"
@@ -51,7 +53,7 @@ def test_from_the_form_to_the_verdict(browser: TestClient, agent: FakeAgent, bob
     assert done.count("<rect") >= 5, "no histogram"
     board = browser.get("/leaderboard/scaled").text
     assert "ada" in board
-    assert board.count("<rect") == 1
+    assert board.count("<circle") == 1
     browser.cookies.clear()
     assert browser.get(where, follow_redirects=False).headers["location"] == "/sign-in"
     browser.cookies.set("harness_key", bob.key)
@@ -107,9 +109,74 @@ def test_charts_hold_every_sample_and_stay_within_their_frame():
     assert bars[-1].x + bars[-1].width <= WIDTH
     assert (bars[0].low, round(bars[-1].high, 6)) == (100.0, 250.0)
     assert histogram([5.0, 5.0]) == []
-    fast, slow = intervals([(9, 11), (900, 1100)])
-    assert 0 <= fast.left < fast.left + fast.width < slow.left
-    assert slow.left + slow.width == pytest.approx(WIDTH)
+    (fast, slow), ticks = intervals([(9, 10, 11), (900, 1000, 1100)])
+    assert 0 < fast.left < fast.middle < fast.left + fast.width < slow.left
+    assert slow.left < slow.middle < slow.left + slow.width < WIDTH
+    assert [tick.value for tick in ticks] == [10, 100, 1000]
+    assert ticks[0].x == pytest.approx(fast.middle)
+
+
+@pytest.mark.parametrize("low", [0.0, 0.03, 1.0, 7.7, 1234.0, 9.9e5])
+@pytest.mark.parametrize("factor", [1.0, 1.0001, 1.1, 3.0, 80.0, 1e6])
+def test_a_plot_has_a_few_round_marks_within_its_frame(low: float, factor: float):
+    (row,), ticks = intervals([(low, low, low * factor)])
+    assert 0 <= row.left <= row.middle <= row.left + row.width <= WIDTH
+    assert 2 <= len(ticks) <= 6
+    assert all(0 <= tick.x <= WIDTH for tick in ticks)
+    assert len({f"{tick.value:.3g}" for tick in ticks}) == len(ticks)
+
+
+def line_of(source: str, file: str, line: int) -> int | None:
+    """Which line of the file that line of a compiled text is said to be."""
+    diagnostic = {"file": file, "line": line, "severity": "error", "message": "m", "hint": None}
+    report = {"reason": {"code": "build.failed", "evidence": {}}, "build": {"diagnostics": [diagnostic]}}
+    lines, elsewhere = annotated(source, report)
+    (found,) = [line.number for line in lines if line.notes] or [None]
+    assert (found is None) == (elsewhere == [diagnostic])
+    return found
+
+
+def test_what_a_compiler_says_stands_beside_the_line_it_means():
+    text = 'a = """\nint one;\nint two;\n"""\nload_inline("x", cuda_sources={}, cpp_sources=["int three;", a])\n'
+    assert line_of(text.format("a"), "cuda_sources", 2) == 2
+    assert line_of(text.format("[b, a]"), "cuda_sources[1]", 3) == 3
+    assert line_of(text.format("a"), "cpp_sources[0]", 1) == 5
+    assert line_of('a = r"""\\\nint one;"""\nf(cuda_sources=a)', "cuda_sources", 2) == 2
+    assert line_of('a = """\\\nint one;\nint two;"""\nf(cuda_sources=a)', "cuda_sources", 2) == 3
+    # Not placed: no such line, an empty one, another file, a text that is put together or bound twice, no Python.
+    for source, file, line in (
+        (text.format("a"), "cuda_sources", 9),
+        (text.format("a"), "cuda_sources", 1),
+        (text.format("a"), "x.h", 2),
+        (text.format("a + a"), "cuda_sources", 2),
+        (text.format("a") + "a = 3\n", "cuda_sources", 2),
+        ('f(cuda_sources="""\nint x;""")\n\nf(cuda_sources="""\nint x;""")', "cuda_sources", 2),
+        ("def f(:\n", "cuda_sources", 1),
+        ("(" * 5000, "cuda_sources", 1),
+        ("", "cuda_sources", 1),
+    ):
+        assert line_of(source, file, line) is None, source[:60]
+
+
+def test_a_syntax_error_stands_beside_its_line():
+    report = {
+        "reason": {"code": "submission.syntax_error", "evidence": {"line": 2, "error": "invalid syntax"}},
+        "build": {"diagnostics": []},
+    }
+    lines, _ = annotated("x = 1\ndef f(:\n", report)
+    assert [[note.message for note in line.notes] for line in lines] == [[], ["invalid syntax"]]
+
+
+def test_a_statement_is_markdown_without_html_or_links():
+    html = as_html(
+        "# Title\n\n## Part\n\n`x` <b>no</b> [a](javascript:alert(1)) ![i](http://x.example/i.png)\n\n"
+        "|a|b|\n|-|-|\n|1|2|\n"
+    )
+    assert "Title" not in html
+    assert "<h3>Part</h3>" in html
+    assert "<td>2</td>" in html
+    for tag in ("<b>", "<a ", "<img"):
+        assert tag not in html
 
 
 @pytest.mark.parametrize("database", ["sqlite"], indirect=True)

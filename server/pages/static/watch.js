@@ -6,11 +6,19 @@ const state = document.getElementById("state");
 const source = new EventSource(list.dataset.events);
 let stage = null;
 
-function line(text) {
+function line(text, now) {
   const item = document.createElement("li");
   item.textContent = text;
+  if (now) item.className = "now";
   list.append(item);
   return item;
+}
+
+function took(item, seconds) {
+  const shown = document.createElement("span");
+  shown.className = "took";
+  shown.textContent = `${seconds.toFixed(2)} s`;
+  item.append(shown);
 }
 
 function on(kind, handle) {
@@ -23,17 +31,22 @@ on("claimed", (data) => {
   line(`taken, on ${data.device}`);
 });
 on("stage_started", (data) => {
-  stage = line(data.stage);
+  stage = line(data.stage, true);
 });
 on("progress", (data) => {
   if (stage) stage.textContent = `${data.stage}: ${data.message}`;
 });
 on("stage_ended", (data) => {
-  if (stage) stage.textContent = `${data.stage}: ${(data.seconds || 0).toFixed(2)} s`;
+  if (!stage) return;
+  stage.textContent = data.stage;
+  stage.className = "";
+  took(stage, data.seconds || 0);
   stage = null;
 });
 on("requeued", () => {
   state.textContent = "queued again";
+  if (stage) stage.className = "";
+  stage = null;
   line("the agent went away: queued again");
 });
 for (const end of ["done", "cancelled"]) {
