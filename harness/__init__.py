@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from harness.batch.training import Grader
     from harness.grader import grade
     from harness.problem import Problem, ProblemError
+    from harness.profiling.result import Profile
+    from harness.profiling.run import profile
     from harness.report import Report, Verdict
     from harness.sanitizing.findings import Sanitizing
     from harness.sanitizing.run import sanitize
@@ -32,6 +34,8 @@ _WHERE = {
     "grade": "harness.grader",
     "Problem": "harness.problem",
     "ProblemError": "harness.problem",
+    "Profile": "harness.profiling.result",
+    "profile": "harness.profiling.run",
     "Report": "harness.report",
     "Verdict": "harness.report",
     "Sanitizing": "harness.sanitizing.findings",
@@ -49,6 +53,7 @@ __all__ = [
     "Grader",
     "Problem",
     "ProblemError",
+    "Profile",
     "Report",
     "Reward",
     "Sanitizing",
@@ -60,6 +65,7 @@ __all__ = [
     "grade",
     "new_problem",
     "new_submission",
+    "profile",
     "reward",
     "sanitize",
     "verify",

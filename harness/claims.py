@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError, model_validator
 
 from harness.wire import WireError
 
@@ -125,6 +125,57 @@ class Traced(_Answer):
     note: Name
 
 
+class DeviceEvent(_Claim):
+    """Something that a GPU did in a call that was traced."""
+
+    kind: Literal["kernel", "copy", "fill"]
+    name: Annotated[int, Field(ge=0, lt=20_000)]
+    """Place in `names`."""
+    start_us: Microseconds
+    us: Microseconds
+    stream: Size
+    grid: Annotated[list[Size], Field(max_length=3)]
+    block: Annotated[list[Size], Field(max_length=3)]
+    registers: Size
+    shared_bytes: Size
+    bytes: Size
+    """Of a copy or a fill."""
+
+
+class HostEvent(_Claim):
+    """Something that the host did in it: a call of CUDA's API; on a CPU an operator."""
+
+    name: Annotated[int, Field(ge=0, lt=20_000)]
+    """Place in `names`."""
+    start_us: Microseconds
+    us: Microseconds
+    thread: Size
+
+
+class Timeline(_Answer):
+    """What the profiler saw of one call, in order."""
+
+    type: Literal["timeline"]
+    names: Annotated[list[Name], Field(max_length=20_000)]
+    device: Annotated[list[DeviceEvent], Field(max_length=8000)]
+    host: Annotated[list[HostEvent], Field(max_length=8000)]
+    cut: Size
+    """Device events after those, which are left out."""
+    cut_us: Microseconds
+    """What those took."""
+    cpu_us: Microseconds
+    wall_us: Microseconds
+    """On a CPU: processor time and wall clock of calls that were not traced; 0 on a GPU."""
+    note: Name
+
+    @model_validator(mode="after")
+    def _names_exist(self) -> Timeline:
+        used = [*(event.name for event in self.device), *(event.name for event in self.host)]
+        if max(used, default=-1) >= len(self.names):
+            raise ValueError("an event has no name")
+        return self
+
+
 class Failed(_Answer):
     """The submission failed in an order."""
 
@@ -136,7 +187,7 @@ class Failed(_Answer):
     evidence: Annotated[dict[Name, Name | int | float | bool], Field(max_length=20)]
 
 
-Claim = Hello | Build | Done | Constructed | Returned | Ready | Ran | Timed | Traced | Failed
+Claim = Hello | Build | Done | Constructed | Returned | Ready | Ran | Timed | Traced | Timeline | Failed
 
 _ADAPTER: TypeAdapter[Claim] = TypeAdapter(Annotated[Claim, Field(discriminator="type")])
 

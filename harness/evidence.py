@@ -27,7 +27,7 @@ class Shared:
 class Evidence:
     """Filled in the order of the stages; a stage that found a reason to stop leaves the rest as it is."""
 
-    mode: Literal["run", "check", "compile"] = "run"
+    mode: Literal["run", "check", "compile", "profile"] = "run"
     """As in the report."""
     device: Literal["cuda", "cpu"] = "cuda"
     """What it runs on."""

@@ -1,5 +1,7 @@
 """The way of a grading, readable top to bottom: load -> build -> check -> time -> audit -> judge.
 
+With mode profile there is no time stage, and what has passed the audit goes through one more: profile.
+
 Each stage takes what the one before produced and adds to the evidence; only the judge decides. Three kinds of process
 take part: this one, which alone is believed; a worker for the submission and one for the reference, each sandboxed and
 used once; and the builder's compilers, sandboxed as well. Whatever ends a grading, an exception or Ctrl-C, the workers
@@ -28,7 +30,7 @@ from harness.checking import Checker
 from harness.clock.cold import flush_bytes
 from harness.clock.floor import with_floor
 from harness.clock.offset import Offset
-from harness.clock.peaks import load_or_measure
+from harness.clock.peaks import Peaks, load_or_measure
 from harness.clock.plan import Goal, Side
 from harness.clock.readings import Source
 from harness.clock.ready import Ready, ready
@@ -44,6 +46,9 @@ from harness.oracle import Oracle
 from harness.parameters import construct_both
 from harness.prepared import Supply
 from harness.problem import Problem, ProblemError, Workload
+from harness.profiling.counted import Count, Subject, check_counters, counting
+from harness.profiling.result import Profile
+from harness.profiling.stage import ProfileStage, Setting
 from harness.ranked import Graded
 from harness.report import (
     ProblemInfo,
@@ -58,10 +63,11 @@ from harness.seeds import Seeds
 from harness.spec import RANKING
 from harness.submission import Submission, SubmissionError
 from harness.version import VERSION
-from harness.worker_process import Terms, WorkerProcess
+from harness.worker_process import Terms, WorkerProcess, Wrapper
 from harness.workers import MAIN, Worker, WorkerFailure
 
-Mode = Literal["run", "check", "compile"]
+Mode = Literal["run", "check", "compile", "profile"]
+Profiler = Literal["auto", "ncu", "torch"]
 Baseline = Literal["eager", "compile"]
 
 _START_S = 120.0
@@ -86,17 +92,19 @@ def grade(
     baselines: Sequence[Baseline] = ("eager",),
     lock_clocks: bool = False,
     wait: bool = True,
+    profiler: Profiler = "auto",
     prepared: Supply | None = None,
     on_event: EventSink = ignore,
 ) -> Report:
     """Grade one submission.
 
-    `mode` is run (check and time), check (no timing) or compile (only build, which needs no GPU; `arch` such as "9.0"
-    says for which one). `seed` repeats an earlier grading. Timing ends when both medians are known within
-    `relative_half_width` (0.003 is 0.3 %) or after `budget_s` seconds. `baselines` are what it is timed against:
-    besides the reference as it is (eager) also the reference under torch.compile (compile). `lock_clocks` holds the
-    GPU's clocks meanwhile. Without `wait` a device that another grading has is a DeviceBusy. `prepared` has workers
-    ready, which are used where they fit. Whatever the submission does ends in the report.
+    `mode` is run (check and time), check (no timing), compile (only build, which needs no GPU; `arch` such as "9.0"
+    says for which one) or profile (check, and look at what passes: `profiler` torch traces only, ncu needs Nsight
+    Compute, auto takes it where there is one). `seed` repeats an earlier grading. Timing ends when both medians are
+    known within `relative_half_width` (0.003 is 0.3 %) or after `budget_s` seconds. `baselines` are what it is timed
+    against: besides the reference as it is (eager) also the reference under torch.compile (compile). `lock_clocks`
+    holds the GPU's clocks meanwhile. Without `wait` a device that another grading has is a DeviceBusy. `prepared` has
+    workers ready, which are used where they fit. Whatever the submission does ends in the report.
     Raises ProblemError, DeviceError, SandboxError, and SubmissionError with the code submission.not_found, for wrong
     use.
     """
@@ -116,6 +124,10 @@ def grade(
     chosen = open_device("cpu" if mode == "compile" else device)
     evidence.device = chosen.kind
     loads = problem.graded(workload, chosen.kind)
+    if mode == "profile":
+        loads = loads[:1]  # of several that rank the first: a profile is of one
+        if profiler == "ncu":
+            check_counters(chosen)
     grading = _Grading(
         problem=problem,
         workloads=loads,
@@ -130,6 +142,7 @@ def grade(
         baselines=("reference", "compiled") if "compile" in baselines else ("reference",),
         lock_clocks=lock_clocks,
         wait=wait,
+        profiler=profiler,
         prepared=prepared,
         on_event=on_event,
     )
@@ -155,6 +168,7 @@ class _Grading:
         baselines: tuple[Side, ...],
         lock_clocks: bool,
         wait: bool,
+        profiler: Profiler,
         prepared: Supply | None,
         on_event: EventSink,
     ) -> None:
@@ -172,6 +186,8 @@ class _Grading:
         self.log = ""
         self.goal, self.lock_clocks = goal, lock_clocks
         self.baselines = baselines
+        self.profiler = profiler
+        self.profile: Profile | None = None
         self.prepared = prepared
         self.lock = DeviceLock(device.lock_name, self._on_lock_wait, wait=wait)
         self.builds = Builds(
@@ -235,6 +251,7 @@ class _Grading:
                 self._compile_rest(candidate, oracle)
                 return
             usable = usable or self._take_device(workers, on_device)
+            count = on_device.enter_context(self._counting(submission))
             self._memory = DeviceMemory.of(candidate.torch_device)
             # The reference's process gets ready while the candidate is checked; nothing is timed yet.
             opened = aside.submit(self._open_baselines, baselines.values())
@@ -261,6 +278,9 @@ class _Grading:
                     break
             else:
                 self._rank()
+            if self.evidence.mode == "profile" and judge(self.evidence).verdict is Verdict.ACCEPTED:
+                with self._stage("profile"):
+                    self._profile(candidate, oracle, submission, count)
             for worker in workers:
                 worker.close()
             usable.look_after()
@@ -382,9 +402,7 @@ class _Grading:
         # else it does: a floor from them would mislead.
         peaks = offset = None
         if self.device.kind == "cuda":
-            peaks = load_or_measure(
-                self.device, self.sandbox, on_measure=lambda: self._progress("time", "measuring the device, once")
-            )
+            peaks = self._peaks("time")
             offset = Offset(peaks.event_offset_us, peaks.event_offset_half_us, peaks.null_kernel_us)
         stage = TimeStage(
             {"candidate": candidate, **baselines},
@@ -428,6 +446,30 @@ class _Grading:
         )
         stage.run(lambda what: self._progress("audit", what))
 
+    def _counting(self, submission: Submission) -> contextlib.AbstractContextManager[Count]:
+        """What reads counters in the profile stage; its worker starts at once, to be up by then."""
+        wanted = self.evidence.mode == "profile" and self.device.kind == "cuda" and self.profiler != "torch"
+        subject = Subject(submission.source, submission.file_name, self.seeds, self.limits, self.sandbox.name)
+        return counting(self._wrapped_worker, subject, wanted=wanted)
+
+    def _profile(self, candidate: Worker, oracle: Oracle, submission: Submission, count: Count) -> None:
+        setting = Setting(
+            problem=self.problem,
+            workload=self.current.workload,
+            device=self.device.info,
+            peaks=self._peaks("profile") if self.device.kind == "cuda" else None,
+            source=submission.source,
+            call_limit_s=self.limits.call_s,
+        )
+        stage = ProfileStage(candidate, oracle, self.seeds, self.evidence, setting)
+        self.profile = stage.run(lambda what: self._progress("profile", what), count)
+
+    def _peaks(self, stage: str) -> Peaks:
+        """What the device can do at most; the first time on a device it is measured."""
+        return load_or_measure(
+            self.device, self.sandbox, on_measure=lambda: self._progress(stage, "measuring the device, once")
+        )
+
     def _not_timed(self, failure: Exception) -> ProblemError:
         name = self.current.workload.name
         return ProblemError(
@@ -441,19 +483,31 @@ class _Grading:
         return evidence.form is None and all(leaf.ok for leaf in leaves)
 
     def _start_worker(self, stack: contextlib.ExitStack) -> Worker:
-        terms = Terms(self.sandbox, self.device.place, self.limits.memory_gb)
+        terms = self._terms()
         process = None if self.prepared is None else self.prepared.take(terms)
+        return stack.enter_context(self._worker(process or WorkerProcess.start(terms)))
+
+    def _wrapped_worker(self, wrapper: Wrapper) -> Worker:
+        """One more for the submission, under a program."""
+        terms = self._terms()
+        return self._worker(WorkerProcess(terms, memory_bytes=terms.memory_bytes(), wrapper=wrapper), alone=True)
+
+    def _terms(self) -> Terms:
+        return Terms(self.sandbox, self.device.place, self.limits.memory_gb)
+
+    def _worker(self, process: WorkerProcess, *, alone: bool = False) -> Worker:
+        """`alone`: whether nothing of ours is to be on the device beside the submission."""
         limits = self.limits
         calls = sum(graded.workload.trials + _CALLS_BESIDE for graded in self.graded)
         timed_s = len(self.graded) * limits.time_s
-        worker = Worker(
-            process or WorkerProcess.start(terms),
+        return Worker(
+            process,
             self.device,
-            flush_bytes=flush_bytes(self.device),
+            flush_bytes=0 if alone else flush_bytes(self.device),
             patience_s=_START_S + limits.import_s + 4 * limits.construct_s + calls * limits.call_s + timed_s,
-            on_build=self.builds.answer,
+            on_build=self.builds.again if alone else self.builds.answer,
+            share_device=not alone,
         )
-        return stack.enter_context(worker)
 
     def _keep_log(self, worker: Worker) -> None:
         worker.close()
@@ -535,6 +589,7 @@ class _Grading:
             audit=shown.audit,
             workloads=[graded.result() for graded in self.graded] if several else [],
             ranking=evidence.ranking,
+            profile=self.profile,
             stages=self.stages,
             seed=None if number is None else str(number),
             log=self.log,

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from harness.audit.findings import Audit
 from harness.build.diagnostics import Diagnostic, KernelResources
+from harness.profiling.result import Profile
 
 SCHEMA_VERSION = 1
 
@@ -422,8 +423,8 @@ class Report(_Model):
     """Version of the grader."""
     created_at: datetime
     """When the grading ended, UTC."""
-    mode: Literal["run", "check", "compile"] = "run"
-    """`run` grades whole; `check` leaves timing out; `compile` only builds."""
+    mode: Literal["run", "check", "compile", "profile"] = "run"
+    """`run` grades whole; `check` leaves timing out; `compile` only builds; `profile` checks and then profiles."""
     verdict: Verdict
     """The one word."""
     reason: Reason
@@ -449,6 +450,8 @@ class Report(_Model):
     the workload that decided, of the first where all are right, and `timing` is null. Empty where one alone ranks."""
     ranking: RankedScore | None = None
     """What several workloads come to; None where one alone ranks, or where not all of them were timed."""
+    profile: Profile | None = None
+    """Where the time of a call goes; None when that was not asked for, or the submission did not pass."""
     stages: list[Stage] = []
     """In the order in which they ran; of several workloads, the time of a stage is that of all."""
     seed: str | None = None

@@ -300,6 +300,15 @@ class Worker:
         order = {"type": "trace", "model": MAIN, "input": source, "calls": calls}
         return self._ask(order, "call", calls * limit_s + _TRANSFER_S, claims.Traced)
 
+    def timeline(self, source: str, queue_us: float, limit_s: float) -> claims.Timeline:
+        """Have one call made under a profiler, behind `queue_us` of idling, and told event by event."""
+        order = {"type": "timeline", "model": MAIN, "input": source, "queue_us": queue_us}
+        return self._ask(order, "call", 2 * limit_s + _TRANSFER_S, claims.Timeline)
+
+    def counted(self, source: str, limit_s: float) -> None:
+        """Have one call made between the marks that a profiler around the process waits for."""
+        self._ask({"type": "counted", "model": MAIN, "input": source}, "call", limit_s, claims.Done)
+
     def scribble(self, inputs: Sequence[str], outputs: Sequence[str]) -> None:
         """Have every tensor of these values overwritten: inputs with 0, output leaves with 1, 2, 3, ..."""
         order = {"type": "scribble", "inputs": list(inputs), "outputs": list(outputs)}

@@ -1,4 +1,4 @@
-"""`harness run`, `check` and `compile`: one grading, or a part of it, its progress on stderr, its report on stdout."""
+"""`harness run`, `check`, `compile`, `profile`: a grading or a part of it, progress on stderr, the report on stdout."""
 
 from __future__ import annotations
 
@@ -154,6 +154,38 @@ def compile_(
     if arch is not None and not re.fullmatch(r"\d{1,2}\.\d[af]?", arch):
         raise WrongUse(f"--arch {arch} is no compute capability: {_how_to_write(arch)}.")
     return _grade(problem, submission, json, mode="compile", sandbox=sandbox, arch=arch or _own_arch())
+
+
+@guarded
+def profile(
+    problem: Problem,
+    submission: Submission,
+    ncu: Annotated[bool, typer.Option("--ncu", help="Hardware counters are a must: an error without ncu.")] = False,
+    torch: Annotated[bool, typer.Option("--torch", help="The tracer alone, no hardware counters.")] = False,
+    device: Device = "auto",
+    workload: Workload = None,
+    json: Json = None,
+    seed: Seed = None,
+    sandbox: Sandbox = None,
+    no_wait: NoWait = False,
+) -> int:
+    """Check a submission, then show where its time goes, what bounds it and what to try."""
+    if ncu and torch:
+        raise WrongUse("--ncu asks for hardware counters and --torch for none: give one of them, or neither.")
+    return _grade(
+        problem,
+        submission,
+        json,
+        mode="profile",
+        device=device,
+        workload=workload,
+        seed=seed,
+        sandbox=sandbox,
+        **_asked(
+            profiler="ncu" if ncu else "torch" if torch else None,
+            wait=False if no_wait else None,
+        ),
+    )
 
 
 def _how_to_write(arch: str) -> str:

@@ -15,7 +15,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from harness.cli import audits, sections, text, workloads
+from harness.cli import audits, profiles, sections, text, workloads
 from harness.cli.sections import Row
 from harness.report import Report, Verdict
 
@@ -52,11 +52,17 @@ def _what(report: Report) -> str:
         return f"{name}, compiled only"
     on = "" if problem is None else f" on {text.one_line(problem.id, 60)} ({text.one_line(problem.workload, 40)})"
     device = "" if report.device is None else f", {text.one_line(report.device.name, 60)}"
-    return f"{name}{on}{device}{', checked only' if report.mode == 'check' else ''}"
+    part = {"check": ", checked only", "profile": ", profiled" if report.profile is not None else ", not profiled"}
+    return f"{name}{on}{device}{part.get(report.mode, '')}"
 
 
 def all_sections(report: Report, ascii_only: bool) -> list[list[Row]]:
     """All that is shown below the verdict and its reason; what matters first comes first."""
+    if report.profile is not None:
+        return [
+            *profiles.sections_of(report.profile, ascii_only),
+            [*sections.warnings(report), *sections.stages(report.stages), *sections.repeat(report)],
+        ]
     failed = report.verdict is not Verdict.ACCEPTED
     reason = [sections.row("reason", report.reason.code)] if failed else []
     errors = sections.diagnostics(report.build) if failed or report.mode == "compile" else []

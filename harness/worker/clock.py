@@ -28,6 +28,8 @@ _CYCLES_PER_US = 2000
 """Generous for today's clocks: a queue that is held up a little longer than asked does no harm."""
 _AWAKE_US = 1000
 """A device that has had nothing to do takes a while to be as quick as it can: it is kept busy so long before a loop."""
+_BUSY_CALLS, _BUSY_S = 20, 0.2
+"""Calls whose processor time is taken, and how long they may take."""
 
 
 @dataclass(frozen=True)
@@ -79,16 +81,12 @@ class CudaClock:
         if turns.mode == "host":
             self._elapsed_us = self._host_us = _host_readings(turns, self._flush.zero_, self._wait)
             return
-        cycles = int(turns.queue_us * _CYCLES_PER_US)
         for turn, call in enumerate(turns.calls):
             start, end = self._events[turn]
             turns.before(turn)
             if turns.warm and call is not None:
                 call()
-            if cycles:
-                torch.cuda._sleep(cycles)
-            if not turns.warm:
-                self._flush.zero_()
+            self.queue(turns.queue_us, cold=not turns.warm)
             start.record()
             began = time.perf_counter_ns()
             result = None if call is None else call()
@@ -98,11 +96,22 @@ class CudaClock:
             self._host_us.append((ended - began) / 1e3)
         torch.cuda.synchronize(self._device)
 
+    def queue(self, idle_us: float, *, cold: bool = True) -> None:
+        """Queue what stands before a timed call: idling, and what makes caches cold."""
+        if cycles := int(idle_us * _CYCLES_PER_US):
+            torch.cuda._sleep(cycles)
+        if cold:
+            self._flush.zero_()
+
     def readings(self) -> tuple[list[float], list[float]]:
         """Microseconds of each call of the last run, and of the host's side of it."""
         if not self._elapsed_us:
             self._elapsed_us = [start.elapsed_time(end) * 1e3 for start, end in self._events[: self._count]]
         return self._elapsed_us, self._host_us
+
+    def busy_us(self, call: Call) -> tuple[float, float]:
+        """Of a CPU only."""
+        return 0.0, 0.0
 
     def _wait(self) -> None:
         torch.cuda.synchronize(self._device)
@@ -128,9 +137,23 @@ class CpuClock:
         """As on a CUDA device in host mode; there is no queue."""
         self._elapsed_us = _host_readings(turns, lambda: self._flush.add_(1), _nothing)
 
+    def queue(self, idle_us: float, *, cold: bool = True) -> None:
+        """There is no queue on a CPU; caches are made cold."""
+        if cold:
+            self._flush.add_(1)
+
     def readings(self) -> tuple[list[float], list[float]]:
         """Microseconds of each call of the last run, twice: a CPU is its own host."""
         return self._elapsed_us, self._elapsed_us
+
+    def busy_us(self, call: Call) -> tuple[float, float]:
+        """Processor time of this process's threads, and wall clock, microseconds, over some calls together."""
+        began, busy = time.perf_counter(), time.process_time()
+        for _ in range(_BUSY_CALLS):
+            call()
+            if time.perf_counter() - began > _BUSY_S:
+                break
+        return (time.process_time() - busy) * 1e6, (time.perf_counter() - began) * 1e6
 
 
 def _host_readings(turns: Turns, make_cold: Callable[[], object], wait: Callable[[], None]) -> list[float]:

@@ -43,6 +43,8 @@ def main(fd: int) -> None:
         "time": runner.time,
         "times": runner.times,
         "trace": runner.trace,
+        "timeline": runner.timeline,
+        "counted": runner.counted,
         "scribble": runner.scribble,
         "get": runner.get,
         "drain": runner.drain,

@@ -34,7 +34,7 @@ from harness.wire import Channel
 from harness.worker.clock import CpuClock, CudaClock, Turns
 from harness.worker.failure import Failure
 from harness.worker.memory import CpuMemory, CudaMemory
-from harness.worker.trace import trace
+from harness.worker.trace import timeline, trace
 
 _ASIDE, _ASIDE_BYTES = 4, 64 << 20
 """Tensors of a value for which room is taken beside their own, and how large they may be."""
@@ -258,6 +258,37 @@ class Runner:
             answer = trace(call, order["calls"])
         self._memory.check_errors("a traced call")
         return answer
+
+    def timeline(self, order: dict[str, Any]) -> dict[str, Any]:
+        """Make one call on a value under the profiler, in just the way of a timed one, and tell it event by event."""
+        assert self._clock is not None
+        call = functools.partial(self._models[order["model"]], *self._values[order["input"]])
+        prepare = functools.partial(self._clock.queue, order["queue_us"])
+        self._memory.settle()
+        with torch.no_grad(), _no_collection():
+            call()  # what only a first call does is not looked at
+            self._memory.settle()
+            cpu_us, wall_us = self._clock.busy_us(call)
+            answer = timeline(call, prepare, on_gpu=self._device.type == "cuda")
+        self._memory.check_errors("a traced call")
+        return {**answer, "cpu_us": cpu_us, "wall_us": wall_us}
+
+    def counted(self, order: dict[str, Any]) -> dict[str, Any]:
+        """Make one call on a value between marks that a profiler around this process waits for."""
+        call = functools.partial(self._models[order["model"]], *self._values[order["input"]])
+        self._memory.settle()
+        with torch.no_grad():
+            call()
+            self._memory.settle()
+            if self._device.type == "cuda":
+                torch.cuda.cudart().cudaProfilerStart()
+                try:
+                    call()
+                    torch.cuda.synchronize()
+                finally:
+                    torch.cuda.cudart().cudaProfilerStop()
+        self._memory.check_errors("a profiled call")
+        return {"type": "done"}
 
     def scribble(self, order: dict[str, Any]) -> dict[str, Any]:
         """Overwrite inputs with 0 and the leaves of outputs with 1, 2, 3, ...: what shares memory then shows it."""
