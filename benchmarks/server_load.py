@@ -14,7 +14,6 @@ import asyncio
 import itertools
 import json
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -202,9 +201,7 @@ class Load:
     @contextmanager
     def agents(self, count: int) -> Iterator[None]:
         """Some in a process of their own, for as long as the block lasts."""
-        command = [sys.executable, "-m", "benchmarks.serving.fake_agent", "--server", self.rig.server.url]
-        env = {**os.environ, "HARNESS_KEY": self.rig.agent_key}
-        process = subprocess.Popen([*command, "--agents", str(count)], cwd=ROOT, env=env)
+        process = self.rig.start_agents(count)
         try:
             yield
         finally:

@@ -69,7 +69,7 @@ async def _again_and_again(work: Callable[[Services], list[str]], serving: Servi
         try:
             changed = await run_in_threadpool(work, serving)
         except StoreAway as error:
-            problems_json.log_away(str(error))
+            serving.store_is_away(error)
             continue
         except Exception:  # noqa: BLE001 - what fails once must not stop it for good
             _log.exception("the store could not be looked through")

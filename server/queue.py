@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
@@ -33,8 +31,10 @@ class Waiting:
             .subquery()
         )
         self._session = session
-        rows = session.execute(select(lines, User.last_served).join(User, User.id == lines.c.user_id))
-        self._lines = [_Line(*row) for row in rows]
+        rows = session.execute(select(lines, User.last_served).join(User, User.id == lines.c.user_id)).all()
+        self._by_priority: dict[int, dict[int, tuple[int, int, int, float]]] = {}
+        for priority, user_id, waiting, oldest, newest, served in rows:
+            self._by_priority.setdefault(priority, {})[user_id] = (waiting, oldest, newest, served)
 
     def place(self, submission: Submission) -> int | None:
         """How many claims from now it is taken, counted from 1, if nothing else comes in; None when it doesn't wait.
@@ -42,22 +42,20 @@ class Waiting:
         Users are served in turn, so before it go: whatever has a higher priority, its user's own older ones, and of
         every other user as many as get their turn meanwhile.
         """
-        if submission.state != State.QUEUED:
+        number, of_user = submission.number, submission.user_id
+        lines = self._by_priority.get(submission.priority, {})
+        if submission.state != State.QUEUED or of_user not in lines:
             return None
-        mine = next(
-            (one for one in self._lines if one[:2] == (submission.priority, submission.user_id)),
-            None,
-        )
-        if mine is None:
-            return None  # it was taken since it was read
-        own = mine.waiting - 1 if mine.newest == submission.number else self._older(submission)
-        turn = (mine.last_served, submission.number)
+        waiting, _, newest, served = lines[of_user]
+        own = waiting - 1 if newest == number else self._older(submission)
         before = own
-        for line in self._lines:
-            if line.priority > submission.priority:
-                before += line.waiting
-            elif line.priority == submission.priority and line is not mine:
-                before += min(line.waiting, own + ((line.last_served, line.oldest) < turn))
+        for user_id, (waiting, oldest, _, last_served) in lines.items():
+            if user_id != of_user:
+                goes_first = last_served < served or (last_served == served and oldest < number)
+                before += min(waiting, own + goes_first)
+        for priority, above in self._by_priority.items():
+            if priority > submission.priority:
+                before += sum(line[0] for line in above.values())
         return before + 1
 
     def _older(self, submission: Submission) -> int:
@@ -69,17 +67,6 @@ class Waiting:
             Submission.number < submission.number,
         )
         return self._session.scalar(older) or 0
-
-
-class _Line(NamedTuple):
-    """The submissions of one user with one priority."""
-
-    priority: int
-    user_id: int
-    waiting: int
-    oldest: int
-    newest: int
-    last_served: float
 
 
 def listing(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,7 +15,7 @@ from server.catalogue import Catalogue
 from server.keys import Rates
 from server.results import Leaderboards
 from server.settings import Settings
-from server.store import Database
+from server.store import Database, StoreAway
 
 
 class Hub:
@@ -66,6 +68,8 @@ class Hub:
                 del self._waiting[topic]
 
 
+_AWAY_TOLD_S = 10.0
+_log = logging.getLogger("harness.server")
 QUEUE = "queue"
 """The topic of whoever waits for work."""
 
@@ -84,3 +88,10 @@ class Services:
 
     def __post_init__(self) -> None:
         self.arrivals = Arrivals(self.database)
+        self._away_told = -math.inf
+
+    def store_is_away(self, error: StoreAway) -> None:
+        """Say so in the log, once in a while, however many requests find that out."""
+        if time.monotonic() - self._away_told > _AWAY_TOLD_S:
+            self._away_told = time.monotonic()
+            _log.error("the store can't be used: %s", error)

@@ -151,6 +151,12 @@ class Rig:
             self.agent_key = keys.create(session, "machine", "agent", now)
         self.server = Server(self._data, url, lease_s=lease_s)
 
+    def start_agents(self, count: int, hold_s: float = 0.0, name: str = "fake") -> subprocess.Popen[bytes]:
+        """Fake agents in a process of their own; for whoever asks to end."""
+        command = [sys.executable, "-m", "benchmarks.serving.fake_agent", "--server", self.server.url]
+        command += ["--agents", str(count), "--hold", str(hold_s), "--name", name]
+        return subprocess.Popen(command, cwd=ROOT, env={**os.environ, "HARNESS_KEY": self.agent_key})
+
     def close(self) -> None:
         """Stop everything."""
         self.server.stop()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
@@ -100,8 +99,8 @@ def install(app: FastAPI) -> None:
         return answer(error.status_code, code, detail, headers)
 
     @app.exception_handler(StoreAway)
-    async def away(_: Request, error: StoreAway) -> JSONResponse:
-        log_away(str(error))
+    async def away(request: Request, error: StoreAway) -> JSONResponse:
+        request.app.state.services.store_is_away(error)
         detail = "The server can't reach its store; try again, with the same Idempotency-Key where you sent one."
         return answer(503, "no-store", detail, {"Retry-After": str(RETRY_S)})
 
@@ -118,21 +117,6 @@ def _methods(app: FastAPI, request: Request) -> list[str]:
         if route.matches(request.scope)[0] is not Match.NONE:
             found |= getattr(route, "methods", None) or set()
     return sorted(found)
-
-
-class _Away:
-    """Says once in a while that the store is away, however many requests find that out."""
-
-    def __init__(self, every_s: float = 10.0) -> None:
-        self._every_s, self._next = every_s, 0.0
-
-    def __call__(self, why: str) -> None:
-        if time.monotonic() >= self._next:
-            self._next = time.monotonic() + self._every_s
-            _log.error("the store can't be used: %s", why)
-
-
-log_away = _Away()
 
 
 def explain(errors: Any) -> str:

@@ -41,10 +41,13 @@ def serving(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], dict[str, 
 
 
 @pytest.mark.slow
-def test_a_fresh_server_grades_what_is_posted(tmp_path: Path, problems: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_fresh_server_grades_what_is_posted(
+    tmp_path: Path, problems: Path, empty_url: str, capsys: pytest.CaptureFixture[str]
+):
     if sandbox.default().name == "none":
         pytest.skip("an agent needs a sandbox, and none works here")
-    with serving("--data", str(tmp_path), "--problems", str(problems), "--devices", "cpu") as (server, started):
+    where = ["--data", str(tmp_path), "--database", empty_url, "--problems", str(problems)]
+    with serving(*where, "--devices", "cpu") as (server, started):
         url, key = started["url"], started["key"]
         with Client(url, key) as client:
             one = client.submit("scaled", SOURCE, device="cpu")
@@ -70,7 +73,7 @@ def test_a_fresh_server_grades_what_is_posted(tmp_path: Path, problems: Path, ca
                     server.send_signal(signal.SIGTERM)
                     break
         assert server.wait(60) == 0
-    with serving("--data", str(tmp_path), "--problems", str(problems), "--devices", "none") as (_, again):
+    with serving(*where, "--devices", "none") as (_, again):
         with Client(again["url"], again["key"]) as client:
             assert client.submission(last["id"])["reason_code"] == "submission.syntax_error"
         assert (
