@@ -8,9 +8,11 @@ from harness.cli import text
 from harness.cli.sections import Row, row
 from harness.profiling.bounds import used
 from harness.profiling.result import Counters, Finding, KernelProfile, Profile
+from harness.profiling.words import short
 
 MAX_KERNELS = 5
 MAX_LINES = 5
+_CONFLICTS = 0.01
 
 
 def sections_of(profile: Profile, ascii_only: bool) -> list[list[Row]]:
@@ -49,7 +51,7 @@ def _call(profile: Profile, ascii_only: bool) -> list[Row]:
 
 
 def _finding(found: Finding) -> Row:
-    label = "to try" if found.gain is None else f"-{text.share(float(f'{found.gain:.2g}'))}"
+    label = "to try" if found.gain is None else f"gain {_percent(found.gain)}"
     words = Text(text.one_line(found.message, 500))
     words.append("\n" + text.one_line(found.advice, 500), style="cyan")
     return Row(label, words)
@@ -71,7 +73,7 @@ def _kernels(profile: Profile, ascii_only: bool) -> list[Row]:
 def _kernel(kernel: KernelProfile, ascii_only: bool) -> list[Row]:
     (took,) = text.durations(kernel.us, ascii_only=ascii_only)
     whose = "own" if kernel.own else kernel.origin
-    head = f"{took} ({_percent(kernel.share)}), {kernel.launches} x {text.one_line(kernel.name, 60)}, {whose}"
+    head = f"{took} ({_percent(kernel.share)}), {kernel.launches} x {text.one_line(short(kernel.name))}, {whose}"
     launch = (
         f"{_sizes(kernel.grid)} blocks of {_sizes(kernel.block)}, {kernel.registers} registers, "
         f"{text.size(kernel.shared_bytes)} shared"
@@ -99,8 +101,9 @@ def _counters(kernel: KernelProfile, counters: Counters) -> str:
         parts.append(f"sectors {counters.sector_factor:.3g} times those needed")
     if counters.occupancy is not None:
         parts.append(f"{_percent(counters.occupancy)} occupied")
-    if counters.shared_wavefronts and counters.bank_conflicts is not None:
-        parts.append(f"bank conflicts {_percent(counters.bank_conflicts / counters.shared_wavefronts)}")
+    conflicts = (counters.bank_conflicts or 0.0) / (counters.shared_wavefronts or 1.0)
+    if conflicts >= _CONFLICTS:
+        parts.append(f"{_percent(conflicts)} of shared memory's passes are bank conflicts")
     if counters.tensor_use:
         parts.append(f"tensor cores {_percent(counters.tensor_use)}")
     return "; ".join(parts)
@@ -114,10 +117,10 @@ def _rest(profile: Profile, ascii_only: bool) -> list[Row]:
         rows.append(row("device", f"busy {busy}, idle {gap} between {device.launches} launches{streams}"))
         for gap_ in device.gaps[:2]:
             (took,) = text.durations(gap_.us, ascii_only=ascii_only)
-            rows.append(row("", f"idle {took} before {text.one_line(gap_.before, 60)}", "dim"))
+            rows.append(row("", f"idle {took} before {text.one_line(short(gap_.before))}", "dim"))
     for copy in profile.copies[:MAX_LINES]:
         (took,) = text.durations(copy.us, ascii_only=ascii_only)
-        rows.append(row("copy", f"{took}, {copy.count} x {text.one_line(copy.name, 60)}, {_bytes(copy.bytes)}"))
+        rows.append(row("copy", f"{took}, {copy.count} x {text.one_line(copy.name, 60)}, {text.size(copy.bytes)}"))
     (returned,) = text.durations(profile.call.host_us, ascii_only=ascii_only)
     calls = ", ".join(
         f"{call.count} x {text.one_line(call.name, 40)} {text.durations(call.us, ascii_only=ascii_only)[0]}"
@@ -133,7 +136,7 @@ def _sources(profile: Profile) -> list[Row]:
     counters = profile.counters
     rows = []
     if counters.read:
-        words = f"{text.one_line(counters.tool or '', 60)}, {counters.launches} launches"
+        words = f"{text.one_line(counters.tool or '', 60)}, launches: {counters.launches}"
         rows.append(row("counters", f"{words}. {text.one_line(counters.why_not, 500)}".rstrip(" .") + "."))
     elif counters.why_not:
         rows.append(row("counters", text.one_line(counters.why_not, 700), "yellow"))

@@ -54,6 +54,18 @@ class Subject:
     """The name of the sandbox."""
 
 
+def call_once(worker: Worker, subject: Subject, oracle: Oracle) -> None:
+    """Bring a fresh worker to its marked call. Raises WorkerFailure."""
+    limits = subject.limits
+    worker.wait_ready()
+    worker.open_device()
+    worker.import_source(subject.source, subject.filename, "ModelNew", limits.import_s)
+    seed = subject.seeds.parameters()
+    construct_both(worker, oracle, seed=seed, limit_s=limits.construct_s, model=MAIN)
+    worker.put("counted", tuple(oracle.inputs(subject.seeds.of("profile inputs", 0))))
+    worker.counted("counted", _COUNT_S + 10 * limits.call_s)
+
+
 class Counter:
     """A worker with ncu around it, started ahead. A context manager."""
 
@@ -62,7 +74,7 @@ class Counter:
         self._tool, self._start = tool, start
         self._page = self._stack.enter_context(ncu.page())
         try:
-            self._worker = self._stack.enter_context(start(self._page.wrapper(tool, metrics)))
+            self._worker = self._stack.enter_context(start(self._page.wrapper(tool, ncu.reading(metrics))))
         except BaseException:
             self._stack.close()
             raise
@@ -82,16 +94,20 @@ class Counter:
         """Have one call counted."""
         failed = ""
         try:
-            self._call(subject, oracle)
+            call_once(self._worker, subject, oracle)
         except WorkerFailure as failure:
             failed = f"{failure.phase}: {failure.message}"
-        said = f"{self._page.text()}\n{self._worker.log}"
-        found = launches(self._page.text()) or launches(self._worker.log)
+        # Only at the end of the process does ncu tell what it has read, also of a call that failed.
+        with contextlib.suppress(WorkerFailure):
+            self._worker.leave(_LEAVE_S)
+        page, log = self._page.text(), self._worker.log
+        self._stack.close()  # what it holds of the device is free again before the grading looks
+        said = f"{page}\n{log}"
+        found = launches(page) or launches(log)
         if found:
             return Counted(self._source(len(found), failed), found)
         unknown = ncu.unknown_metrics(said)
         if unknown and len(unknown) < len(METRICS):
-            self.__exit__()
             known = [metric for metric in METRICS.values() if metric not in unknown]
             with Counter(self._tool, self._start, known) as again:
                 return again.count(subject, oracle)
@@ -99,17 +115,6 @@ class Counter:
         if failed and "it printed no launch" in why:
             why = f"The submission under Nsight Compute failed in {failed[:300]}."
         return Counted(CounterSource(read=False, tool=self._tool.title, why_not=why), [])
-
-    def _call(self, subject: Subject, oracle: Oracle) -> None:
-        worker, limits = self._worker, subject.limits
-        worker.wait_ready()
-        worker.open_device()
-        worker.import_source(subject.source, subject.filename, "ModelNew", limits.import_s)
-        seed = subject.seeds.parameters()
-        construct_both(worker, oracle, seed=seed, limit_s=limits.construct_s, model=MAIN)
-        worker.put("counted", tuple(oracle.inputs(subject.seeds.of("profile inputs", 0))))
-        worker.counted("counted", _COUNT_S + 10 * limits.call_s)
-        worker.leave(_LEAVE_S)
 
     def _source(self, count: int, failed: str) -> CounterSource:
         why = ""

@@ -63,17 +63,21 @@ def _version(path: str) -> str | None:
     return match[1] if match else ""
 
 
-def options(page: str, metrics: Sequence[str]) -> tuple[str, ...]:
-    """What ncu is called with; `page` is the file that the raw page goes to."""
+def reading(metrics: Sequence[str] = ()) -> tuple[str, ...]:
+    """The options for what is read and printed: these metrics, or all of metrics.py, as numbers."""
+    return ("--page", "raw", "--print-units", "base", "--metrics", ",".join(metrics or METRICS.values()))
+
+
+def options(page: str, what: Sequence[str]) -> tuple[str, ...]:
+    """What ncu is called with: `what` is to be read, as `reading` says, and goes to the file `page`."""
     return (
-        *("--csv", "--page", "raw", "--print-units", "base", "--log-file", page),
+        *("--csv", "--log-file", page, *what),
         *("--target-processes", "all", "--config-file", "off"),
         # The worker marks the call: warm-up and the harness's own work lie outside.
         *("--profile-from-start", "off", "--launch-count", str(LAUNCHES_MAX)),
         *("--replay-mode", "kernel", "--cache-control", "all"),
         # The device runs as it does when it is timed, and its clocks are nobody's to change.
         *("--clock-control", "none"),
-        *("--metrics", ",".join(metrics)),
     )
 
 
@@ -83,14 +87,13 @@ class Page:
     def __init__(self) -> None:
         self.fd = os.memfd_create("ncu-page", os.MFD_CLOEXEC)
 
-    def wrapper(self, ncu: Ncu, metrics: Sequence[str] = ()) -> Wrapper:
+    def wrapper(self, ncu: Ncu, what: Sequence[str]) -> Wrapper:
         """What a worker is run by so that its launches are counted."""
         real = ncu.path.resolve()
         # The program beside CUDA's others may be a script that looks for the installation elsewhere.
         folders = {real.parent, *(Path(name) for name in _INSTALLED if Path(name).is_dir())}
-        chosen = tuple(metrics) or tuple(METRICS.values())
         return Wrapper(
-            argv=(str(ncu.path), *options(f"/proc/self/fd/{self.fd}", chosen)),
+            argv=(str(real), *options(f"/proc/self/fd/{self.fd}", what)),
             mounts=tuple(Mount(folder) for folder in sorted(folders) if not folder.is_relative_to("/usr")),
             # Its sections and rules are not used: nothing is copied to the home folder at every start.
             env={"NV_COMPUTE_PROFILER_DISABLE_STOCK_FILE_DEPLOYMENT": "1"},

@@ -4,7 +4,7 @@
     timeline    one call, event by event: on a GPU launches, copies, and calls of CUDA's API on the host; on a CPU
                 torch's operators and the functions of extensions
 
-The timeline is taken twice, the first time without the call: what is seen then is our own work, and is left out.
+The timeline is taken also without the call: what is seen then is our own work, and is left out.
 """
 
 from __future__ import annotations
@@ -59,6 +59,7 @@ def timeline(call: Callable[[], Any], prepare: Callable[[], Any], *, on_gpu: boo
         if not on_gpu:
             prepare()
             return _answer([], operators(_recorded(call, _nothing, on_gpu=False)))
+        _recorded(_nothing, prepare, on_gpu=True)  # a profiler's first look may see what it sets up itself
         own = _recorded(_nothing, prepare, on_gpu=True)
         return _answer(*without_own(own, _recorded(call, prepare, on_gpu=True)))
     except _NoTrace as error:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from profile_samples import raw_page
 
 from harness.profiling.metrics import METRICS, PERCENT, STALLS, kind_of
-from harness.profiling.ncu import options, unknown_metrics, why_nothing
+from harness.profiling.ncu import options, reading, unknown_metrics, why_nothing
 from harness.profiling.rawpage import launches, said
 
 PERMISSION = (
@@ -71,7 +71,7 @@ def test_every_metric_has_a_kind_and_shares_are_known_as_such():
 
 
 def test_nsight_compute_is_asked_for_the_marked_call_alone_and_leaves_the_clocks():
-    given_ = options("/proc/self/fd/9", ["a", "b"])
+    given_ = options("/proc/self/fd/9", reading(["a", "b"]))
     pairs = dict(itertools.pairwise(given_))
     assert pairs["--clock-control"] == "none"
     assert pairs["--profile-from-start"] == "off"

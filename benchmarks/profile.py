@@ -1,0 +1,154 @@
+"""What a profile takes, and whether its figures are Nsight Compute's: times and comparisons on the samples.
+
+    python -m benchmarks.profile times [--only NAME ...]     seconds, whole and after the build, with ncu and without
+    python -m benchmarks.profile compare [--only NAME ...]   each figure beside ncu's details page, and how far apart
+
+To be run on a GPU that nobody else uses, with extensions built once before (`harness compile`). `compare` ends with
+exit code 1 where a figure is more than 5 % off or the class differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from benchmarks import ncu_details
+from harness.expected import load_expected
+from harness.profiling.result import KernelProfile, Profile
+from harness.report import Report
+
+ROOT = Path(__file__).resolve().parent.parent
+WITHIN = 0.05
+_LIGHT = "GPU Speed Of Light Throughput"
+SHARES = {
+    "dram_throughput": (_LIGHT, "DRAM Throughput"),
+    "memory_throughput": (_LIGHT, "Memory Throughput"),
+    "compute_throughput": (_LIGHT, "Compute (SM) Throughput"),
+    "occupancy": ("Occupancy", "Achieved Occupancy"),
+    "occupancy_limit": ("Occupancy", "Theoretical Occupancy"),
+}
+"""Fields of Counters, and where ncu's details page has them in percent."""
+
+
+def samples(only: list[str]) -> list[tuple[Path, Path]]:
+    """Accepted samples for a GPU."""
+    return [
+        (ROOT / "problems" / each.problem, ROOT / "submissions" / each.file)
+        for each in load_expected(ROOT / "submissions" / "expected.toml")
+        if each.device == "cuda" and each.verdict == "accepted" and (not only or Path(each.file).stem in only)
+    ]
+
+
+def profiled(problem: Path, submission: Path, *options: str) -> tuple[float, Report]:
+    """Seconds of the whole command, and its report."""
+    command = [sys.executable, "-m", "harness", "profile", str(problem), str(submission), *options, "--json", "-"]
+    began = time.monotonic()
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    seconds = time.monotonic() - began
+    try:
+        return seconds, Report.model_validate(json.loads(done.stdout))
+    except ValueError:
+        sys.exit(f"{' '.join(command)} printed no report (exit code {done.returncode}):\n{done.stderr[-3000:]}")
+
+
+def times(only: list[str]) -> int:
+    """A line for each sample and way."""
+    print(f"{'':24s} {'':8s} {'whole s':>8s} {'after build s':>14s} {'profile s':>10s} {'counted':>8s}  first finding")
+    for problem, submission in samples(only):
+        for option in ("--ncu", "--torch"):
+            seconds, report = profiled(problem, submission, option)
+            stages = {stage.name: stage.seconds for stage in report.stages}
+            after = sum(took for name, took in stages.items() if name not in ("load", "build"))
+            found = report.profile
+            first = found.findings[0].code if found is not None and found.findings else "-"
+            counted = 0 if found is None else found.counters.launches
+            print(
+                f"{submission.stem:24s} {option:8s} {seconds:8.1f} {after:14.1f} {stages.get('profile', 0.0):10.1f} "
+                f"{counted:8d}  {first}"
+            )
+            if found is not None and option == "--ncu" and not found.counters.read:
+                print(f"{'':24s} {found.counters.why_not}")
+    return 0
+
+
+def compare(only: list[str]) -> int:
+    """Each figure of the longest kernel beside ncu's own."""
+    worst = 0
+    for problem, submission in samples(only):
+        _, report = profiled(problem, submission, "--ncu")
+        if report.profile is None or not report.profile.counters.read:
+            why = report.reason.message if report.profile is None else report.profile.counters.why_not
+            sys.exit(f"{submission.name}: {why}")
+        launches = ncu_details.read(ncu_details.run(problem, submission))
+        print(f"{submission.name}: {report.profile.kernels[0].name}")
+        for name, ours, theirs in figures(report.profile, launches):
+            off = apart(ours, theirs)
+            worst |= off is None or off > WITHIN
+            shown = "" if off is None else f"{100 * off:7.2f} %"
+            print(f"  {name:24s} {_shown(ours):>14s} {_shown(theirs):>14s} {shown}")
+        for finding in report.profile.findings[:1]:
+            print(f"  first: {finding.message}")
+    return int(worst)
+
+
+def figures(profile: Profile, launches: list[ncu_details.Details]) -> list[tuple[str, Any, Any]]:
+    """Name, our figure, ncu's, of the longest kernel that was counted."""
+    kernel = next(kernel for kernel in profile.kernels if kernel.counters is not None)
+    same = [launch for launch in launches if _base(launch.kernel) == _base(kernel.name)]
+    counters = kernel.counters
+    assert counters is not None
+    found: list[tuple[str, Any, Any]] = []
+    for field, (section, metric) in SHARES.items():
+        theirs = ncu_details.mean(same, section, metric)
+        found.append((field, getattr(counters, field), None if theirs is None else theirs / 100))
+    rate = ncu_details.mean(same, "Memory Workload Analysis", "Memory Throughput")
+    found.append(("dram_bytes_per_s", counters.dram_bytes_per_s, rate))
+    factors = [launch.sector_factor() for launch in same]
+    found.append(("sector_factor", counters.sector_factor, sum(factors) / len(factors) if factors else None))
+    registers = ncu_details.mean(same, "Launch Statistics", "Registers Per Thread")
+    found.append(("registers", kernel.registers, registers))
+    return [*found, ("bound", kernel.bound, _bound(kernel, same))]
+
+
+def apart(ours: Any, theirs: Any) -> float | None:
+    """How far apart two figures are, as a share of the larger; None where one is missing."""
+    if ours is None or theirs is None:
+        return None
+    if isinstance(ours, str):
+        return 0.0 if ours == theirs else 1.0
+    most = max(abs(ours), abs(theirs))
+    return abs(ours - theirs) / most if most else 0.0
+
+
+def _bound(kernel: KernelProfile, launches: list[ncu_details.Details]) -> str | None:
+    """What most of the launches are by ncu's own sentence; where it leaves that open, any answer agrees."""
+    said = [bound for launch in launches if (bound := launch.bound()) is not None]
+    return max(set(said), key=said.count) if said else kernel.bound
+
+
+def _base(name: str) -> str:
+    from harness.audit.kernels import base_name
+
+    return base_name(name)
+
+
+def _shown(figure: Any) -> str:
+    return figure if isinstance(figure, str) else "-" if figure is None else f"{figure:.5g}"
+
+
+def main() -> int:
+    """Run what was asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("times", "compare"))
+    parser.add_argument("--only", nargs="*", default=[], help="names of files, without .py")
+    arguments = parser.parse_args()
+    return times(arguments.only) if arguments.what == "times" else compare(arguments.only)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
