@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import ast
 import ctypes
+import os
+import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -23,8 +26,12 @@ HERE = Path(__file__).resolve().parent / "kernels"
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
 
 
+INSTRUCTIONS = re.compile(r"// ---- Instructions .*?// ---- End of instructions ----", re.DOTALL)
+"""Inline assembly in a submission's text; tests/kernels/instructions_on_cpu.h says what it does."""
+
+
 def kernel_text(submission: str) -> str:
-    """The device code of a submission's cuda_source: what lies between the includes and the host wrapper."""
+    """The device code of a submission's cuda_source: what lies between the includes and the host side."""
     tree = ast.parse((ROOT / "submissions" / submission).read_text())
     source = next(
         ast.literal_eval(node.value)
@@ -33,10 +40,11 @@ def kernel_text(submission: str) -> str:
         and isinstance(node.targets[0], ast.Name)
         and node.targets[0].id == "cuda_source"
     )
-    device = source[: source.index("torch::Tensor ")]
+    device = re.split(r"// ---- Host side|torch::Tensor ", source)[0]
     lines = [line for line in device.splitlines() if not line.startswith("#include")]
+    text = INSTRUCTIONS.sub('#include "instructions_on_cpu.h"', "\n".join(lines))
     # Dynamic shared memory is an array that the glue defines.
-    return "\n".join(lines).replace("extern __shared__ float shared[]", "extern float shared[]")
+    return text.replace("extern __shared__", "extern")
 
 
 def compile_glue(submission: str, glue: str, folder: Path) -> ctypes.CDLL:
@@ -94,6 +102,13 @@ extern "C" void run(const float* a, const float* b, float* h, float* scratch, in
     for (long long i = 0; i < total; ++i) h[i] = b[i];
 }
 """,
+    "recurrence_best.py": """
+float4 shared[SLOTS * sizeof(Slot<2>) / sizeof(float4)];
+extern "C" void run(const float* a, const float* b, float* h, float*, int B, int L, int D) {
+    if (D % 2 == 0) launch(B * ((D + 63) / 64), WARPS * 32, [=] { scan<2>(a, b, h, L, D); });
+    else launch(B * ((D + 31) / 32), WARPS * 32, [=] { scan<1>(a, b, h, L, D); });
+}
+""",
 }
 
 
@@ -107,11 +122,32 @@ def test_recurrence_kernels_agree_with_the_loop(submission: str, tmp_path: Path)
     sizes = [(1, 1, 1), (2, 7, 3), (1, 1001, 2)]
     if submission == "recurrence_v1.py":
         sizes.append((1, 2 * 2048 + 5, 1))  # two whole chunks and a short one
+    if submission == "recurrence_best.py":
+        sizes += [(2, 64, 64), (1, 6 * 64 + 1, 70), (2, 65, 33)]  # chunks of 64 steps; two channels a lane, and one
     for B, L, D in sizes:
         a, b = torch.rand(B, L, D), torch.randn(B, L, D)
         h, scratch = torch.full_like(b, torch.nan), torch.full((4, *b.shape), torch.nan)
         library.run(pointer(a), pointer(b), pointer(h), pointer(scratch), *ints(B, L, D))
         assert_close(h, model(a, b))
+
+
+def test_triton_recurrence_agrees_with_the_loop() -> None:
+    """Triton's interpreter runs a kernel's operations one by one; it has to be asked for before triton is imported."""
+    pytest.importorskip("triton")
+    program = """
+import runpy, torch
+recurrence = runpy.run_path("submissions/recurrence_triton.py")["ModelNew"]()
+model = runpy.run_path("problems/linear_recurrence/reference.py")["Model"]()
+torch.manual_seed(6)
+for B, L, D in [(1, 1, 1), (1, 130, 37), (2, 64, 64)]:
+    a, b = torch.rand(B, L, D), torch.randn(B, L, D)
+    torch.testing.assert_close(recurrence(a, b), model(a, b), atol=1e-5, rtol=1e-5)
+"""
+    environment = {**os.environ, "TRITON_INTERPRET": "1"}
+    ran = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=200
+    )
+    assert ran.returncode == 0, ran.stderr
 
 
 def test_selective_scan_kernel_agrees_with_the_loop(tmp_path: Path) -> None:
@@ -138,6 +174,80 @@ extern "C" void run(const float* x, const float* delta, const float* B, const fl
         arguments = (x, delta, B, C, model.A_log.detach(), model.D.detach(), y)
         library.run(*(pointer(tensor) for tensor in arguments), *ints(batch, length, d_model))
         assert_close(y, expected)
+
+
+def test_fast_selective_scan_agrees_with_the_loop(tmp_path: Path) -> None:
+    glue = """
+float4 shared[STAGES * sizeof(Stage) / sizeof(float4)];
+template <int PIECE>
+void run_both(const float* x, const Weights& weights, const float* A_log, const float* skip, float* delta, float* BC,
+              float* y, int batch, int L, int D) {
+    const int rows = batch * L;
+    const int blocks = (rows + TILE_ROWS - 1) / TILE_ROWS * ((D + 2 * STATES + TILE_COLUMNS - 1) / TILE_COLUMNS);
+    launch(blocks, PROJECT_THREADS, [=] { project<PIECE>(x, weights, delta, BC, rows, D); });
+    launch(batch * ((D + CHANNELS - 1) / CHANNELS), SCAN_THREADS,
+           [=] { scan<PIECE>(x, delta, BC, A_log, skip, y, L, D); });
+}
+extern "C" void run(const float* x, const float* delta_weight, const float* delta_bias, const float* B, const float* C,
+                    const float* A_log, const float* skip, float* delta, float* BC, float* y, int batch, int L, int D) {
+    const Weights weights{delta_weight, delta_bias, B, C};
+    (D % 4 == 0 ? run_both<4> : run_both<1>)(x, weights, A_log, skip, delta, BC, y, batch, L, D);
+}
+"""
+    library = compile_glue("s6_v3.py", glue, tmp_path)
+    problem = Problem.load(ROOT / "problems/selective_scan")
+    reference = problem.module(problem.workload(None, "cpu"))
+    torch.manual_seed(4)
+    for batch, length, d_model in [(1, 1, 1), (2, 70, 36), (1, 33, 5), (1, 7, 72)]:
+        model = reference.Model(d_model, 16)
+        torch.nn.init.normal_(model.D)
+        x = torch.randn(batch, length, d_model)
+        with torch.no_grad():
+            expected = model(x)
+        weights = [
+            *(model.proj_delta.weight, model.proj_delta.bias, model.proj_B.weight, model.proj_C.weight),
+            *(model.A_log, model.D),
+        ]
+        delta, BC, y = torch.full_like(x, torch.nan), torch.full((batch, length, 32), torch.nan), torch.empty_like(x)
+        y.fill_(torch.nan)
+        arguments = (x, *(weight.detach() for weight in weights), delta, BC, y)
+        library.run(*(pointer(tensor) for tensor in arguments), *ints(batch, length, d_model))
+        assert_close(y, expected)
+        wide = model.double()
+        with torch.no_grad():
+            exact = torch.nn.functional.softplus(wide.proj_delta(x.double()))
+        assert float((delta - exact).abs().max()) < 1e-6  # products of fp32's accuracy, not of tf32's
+
+
+def test_split_product_has_the_accuracy_of_fp32(tmp_path: Path) -> None:
+    glue = """
+alignas(1024) uint8_t dynamic[SHARED];
+extern "C" void run(const float* x, const float* w, void* x_tiles, void* w_tiles, float* x_back, float* w_back,
+                    float* z, int M, int N, int K) {
+    shared_base = dynamic;
+    const int row_tiles = (M + TILE - 1) / TILE, column_tiles = (N + TILE - 1) / TILE;
+    __half* xt = static_cast<__half*>(x_tiles);
+    __half* wt = static_cast<__half*>(w_tiles);
+    launch(row_tiles * TILE, THREADS, [=] { split_rows(x, xt, x_back, M, K); });
+    launch(column_tiles * TILE, THREADS, [=] { split_rows(w, wt, w_back, N, K); });
+    launch(row_tiles * column_tiles, CONSUMERS + 128,
+           [=] { product(xt, wt, x_back, w_back, z, M, N, (K + DEPTH - 1) / DEPTH); });
+}
+"""
+    library = compile_glue("gemm_bn_softmax_best.py", glue, tmp_path)
+    torch.manual_seed(5)
+    for rows, columns, depth in [(9, 131, 257), (3, 5, 452)]:  # ends of tiles; more stages than there is room for
+        x, w = torch.rand(rows, depth), torch.randn(columns, depth)
+        x[0] *= 1e-20  # each row is scaled by itself
+        w[0, 0] = 300.0
+        tiles = [torch.full((256 * (depth + 63) // 64 * 64 * 2,), torch.nan, dtype=torch.float16) for _ in range(2)]
+        backs = [torch.full((rows,), torch.nan), torch.full((columns,), torch.nan)]
+        z = torch.full((rows, columns), torch.nan)
+        places = [ctypes.c_void_p(tensor.data_ptr()) for tensor in (x, w, *tiles, *backs, z)]
+        library.run(*places, *ints(rows, columns, depth))
+        exact = x.double() @ w.double().T
+        terms = x.double() @ w.double().abs().T
+        assert float(((z - exact).abs() / terms).max()) < 3e-7
 
 
 def test_batch_norm_softmax_kernels_agree_with_torch(tmp_path: Path) -> None:

@@ -1,13 +1,17 @@
 // Runs a CUDA kernel's text on a CPU, for tests: one host thread for each thread of a block, blocks one after another.
 //
 // Enough of CUDA for the example submissions: thread and block indices, static and dynamic shared memory, __syncthreads,
-// __shfl_xor_sync over full warps, atomicAdd. It shows wrong index arithmetic and missing cases, not missing barriers
-// that a GPU would punish, and it says nothing about speed.
+// __shfl_xor_sync over full warps, atomicAdd, asynchronous copies that happen no sooner than they are waited for, halves.
+// It shows wrong index arithmetic and missing cases, not missing barriers that a GPU would punish, and it says nothing
+// about speed.
 #pragma once
 
 #include <algorithm>
 #include <barrier>
 #include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -27,9 +31,59 @@ inline dim3 gridDim;
 #define __global__ static
 #define __device__
 #define __shared__ static
+#define __launch_bounds__(...)
 
 using std::max;
 using std::min;
+
+using __half = _Float16;
+
+inline __half __float2half_rn(float value) {
+    return static_cast<__half>(value);
+}
+
+inline float __half2float(__half value) {
+    return static_cast<float>(value);
+}
+
+inline uint32_t __float_as_uint(float value) {
+    uint32_t bits;
+    std::memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+inline float __uint_as_float(uint32_t bits) {
+    float value;
+    std::memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+struct alignas(16) float4 {
+    float x, y, z, w;
+};
+
+struct alignas(16) uint4 {
+    uint32_t x, y, z, w;
+};
+
+// Copies that this thread has begun, a group for each commit; the last group is open.
+inline thread_local std::deque<std::vector<std::function<void()>>> copies{{}};
+
+inline void __pipeline_memcpy_async(void* to, const void* from, size_t bytes) {
+    if (reinterpret_cast<uintptr_t>(to) % bytes != 0 || reinterpret_cast<uintptr_t>(from) % bytes != 0) std::abort();
+    copies.back().push_back([=] { std::memcpy(to, from, bytes); });
+}
+
+inline void __pipeline_commit() {
+    copies.emplace_back();
+}
+
+// Until no more than `newest` groups are on their way.
+inline void __pipeline_wait_prior(size_t newest) {
+    for (; copies.size() > newest + 1; copies.pop_front()) {
+        for (const auto& copy : copies.front()) copy();
+    }
+}
 
 struct Block {
     explicit Block(unsigned threads) : everyone(threads), exchange(threads) {
