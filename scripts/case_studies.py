@@ -1,0 +1,155 @@
+"""The tables of docs/case-studies/, from gradings and profiles of the samples that are kept in benchmarks/results/.
+
+python -m scripts.case_studies --measure   # grades and profiles every sample for a GPU, on a GPU; minutes
+python -m scripts.case_studies             # prints the tables
+python -m scripts.case_studies --write     # puts each between its page's two marks
+
+Measuring runs `harness run PROBLEM SUBMISSION --plot PICTURE` and `harness profile PROBLEM SUBMISSION` for each, keeps
+what the first prints as STEM.txt, and the figures that the tables need of both as case_studies.json.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from harness.expected import ExpectedSubmission, load_expected
+from harness.report import Report
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = ROOT / "docs" / "case-studies"
+RESULTS = ROOT / "benchmarks" / "results" / "case_studies"
+BEGIN, END = "<!-- made by scripts/case_studies.py -->\n", "<!-- end -->\n"
+
+PROBLEMS = ("linear_recurrence", "selective_scan", "gemm_bn_scale_softmax")
+"""A page each, docs/case-studies/PROBLEM.md."""
+
+Row = dict[str, Any]
+"""What is kept of one submission's report and profile; plain JSON."""
+
+
+def entries() -> list[ExpectedSubmission]:
+    """The samples for a GPU, in the order of expected.toml."""
+    return [entry for entry in load_expected(ROOT / "submissions" / "expected.toml") if entry.device == "cuda"]
+
+
+def command(entry: ExpectedSubmission, mode: str, *options: str) -> list[str]:
+    """As a reader would type it, in the repository's root."""
+    return ["harness", mode, f"problems/{entry.problem}", f"submissions/{entry.file}", *options]
+
+
+def run(argv: list[str]) -> tuple[Report, str]:
+    """The report and what was printed. Raises RuntimeError where no report came."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "report.json"
+        done = subprocess.run(
+            [sys.executable, "-m", *argv, "--json", str(path)], cwd=ROOT, capture_output=True, text=True, check=False
+        )
+        if not path.is_file():
+            raise RuntimeError(f"{' '.join(argv)} wrote no report, exit code {done.returncode}: {done.stderr[-500:]}")
+        return Report.model_validate_json(path.read_text(encoding="utf-8")), done.stdout
+
+
+def measure() -> None:
+    """Grade and profile every sample; write everything that the pages show."""
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    rows = []
+    for entry in entries():
+        stem = Path(entry.file).stem
+        picture = PAGES / f"{stem}.svg"
+        print(entry.file, file=sys.stderr, flush=True)
+        plot = ("--plot", str(picture.relative_to(ROOT))) if entry.verdict == "accepted" else ()
+        report, text = run(command(entry, "run", "--device", "cuda", *plot))
+        (RESULTS / f"{stem}.txt").write_text(text, encoding="utf-8")
+        profiled = run(command(entry, "profile", "--device", "cuda"))[0] if report.accepted else None
+        rows.append(row_of(entry, report, profiled))
+    (RESULTS / "case_studies.json").write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+
+
+def row_of(entry: ExpectedSubmission, report: Report, profiled: Report | None) -> Row:
+    """What the tables need of a report and a profile."""
+    row: Row = {
+        "file": entry.file,
+        "problem": entry.problem,
+        "verdict": report.verdict.value,
+        "reason": report.reason.code,
+        "device": None if report.device is None else report.device.name,
+        "plot": report.accepted,
+    }
+    if report.timing is not None:
+        row["median_us"] = report.timing.candidate.median_us
+        row["ci95_us"] = list(report.timing.candidate.ci95_us)
+        row["reference_us"] = report.timing.reference.median_us
+        row["speedup"] = report.timing.speedup
+        row["fraction_of_floor"] = report.timing.fraction_of_floor
+    profile = None if profiled is None else profiled.profile
+    if profile is not None:
+        row["bound"] = profile.bound_why or profile.bound
+        row["findings"] = [finding.message for finding in profile.findings[:2]]
+        row["kernels"] = [[kernel.name, kernel.us, kernel.share] for kernel in profile.kernels[:6]]
+    return row
+
+
+def load_rows() -> list[Row]:
+    """What was kept; nothing where nothing was measured yet."""
+    path = RESULTS / "case_studies.json"
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
+
+
+def table(problem: str, rows: list[Row]) -> str:
+    """The problem's submissions: times first, then what each profile said and each plot."""
+    own = [row for row in rows if row["problem"] == problem]
+    if not own:
+        return "Not measured yet: `python -m scripts.case_studies --measure` on a machine with a GPU, then `--write`.\n"
+    lines = [
+        f"On {own[0]['device']}, by `harness run problems/{problem} submissions/FILE`:\n",
+        "| file | verdict | time of a call | of the floor | times the reference |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for row in own:
+        cells = [f"`{row['file']}`", f"{row['verdict']}, `{row['reason']}`"]
+        if "median_us" in row:
+            low, high = row["ci95_us"]
+            fraction = row["fraction_of_floor"]
+            cells.append(f"{row['median_us']:.1f} us (95 % in {low:.1f} to {high:.1f})")
+            cells += ["" if fraction is None else f"{100 * fraction:.1f} %", f"{row['speedup']:.2f}"]
+        else:
+            cells += ["", "", ""]
+        lines.append(f"| {' | '.join(cells)} |")
+    lines.append("\nWhat `harness profile` said:\n")
+    for row in own:
+        for message in [row.get("bound"), *row.get("findings", [])]:
+            if message:
+                lines.append(f"- `{row['file']}`: {message}")
+    lines += [f"\n![{row['file']}]({Path(row['file']).stem}.svg)" for row in own if row["plot"]]
+    return "\n".join(lines) + "\n"
+
+
+def with_table(page: str, problem: str, rows: list[Row]) -> str:
+    """The page with the table as it is now."""
+    before, _, rest = page.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}\n{table(problem, rows)}\n{END}{after}"
+
+
+def main() -> int:
+    """Measure, print or write."""
+    if "--measure" in sys.argv:
+        measure()
+        return 0
+    rows = load_rows()
+    for problem in PROBLEMS:
+        path = PAGES / f"{problem}.md"
+        if "--write" in sys.argv:
+            path.write_text(with_table(path.read_text(encoding="utf-8"), problem, rows), encoding="utf-8")
+        else:
+            print(f"{problem}\n\n{table(problem, rows)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
