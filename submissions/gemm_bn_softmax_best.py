@@ -87,9 +87,12 @@ __device__ void products_begin() {
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
 
-__device__ void products_end() {
+// Until the products that were begun are there. The sums count as written here, or the compiler might use them before.
+__device__ void products_end(float (&sums)[64]) {
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
     asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+#pragma unroll
+    for (int i = 0; i < 64; ++i) asm volatile("" : "+f"(sums[i]));
 }
 
 // sums (+)= a * b^T, a: [64, 16], b: [128, 16], by a warpgroup. Lane l of its warp w holds, for j below 16, of the rows
@@ -249,7 +252,7 @@ product(const __half* x, const __half* w, const float* x_back, const float* w_ba
         }
 #pragma unroll
         for (int k = 0; k < DEPTH / 16; ++k) multiply(sums, xh + 2 * k, wh + 2 * k, 1);
-        products_end();
+        products_end(sums);
         if (threadIdx.x % 32 == 0) barrier_arrive(&emptied[stage]);
 #pragma unroll
         for (int i = 0; i < 64; ++i) total[i] += sums[i];

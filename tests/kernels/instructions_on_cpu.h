@@ -79,7 +79,7 @@ inline void products_begin() {
     current_block->warps[linear_thread() / 32]->arrive_and_wait();
 }
 
-inline void products_end() {
+inline void products_end(float (&)[64]) {
     current_block->warps[linear_thread() / 32]->arrive_and_wait();
 }
 
