@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from harness.sanitizing.run import sanitize
     from harness.scaffold.write import ScaffoldError, new_problem, new_submission
     from harness.submission import Submission, SubmissionError
+    from harness.surveying import Survey, survey
     from harness.verification.findings import Verification
     from harness.verification.run import verify
 
@@ -45,6 +46,8 @@ _WHERE = {
     "new_submission": "harness.scaffold.write",
     "Submission": "harness.submission",
     "SubmissionError": "harness.submission",
+    "Survey": "harness.surveying",
+    "survey": "harness.surveying",
     "Verification": "harness.verification.findings",
     "verify": "harness.verification.run",
 }
@@ -60,6 +63,7 @@ __all__ = [
     "ScaffoldError",
     "Submission",
     "SubmissionError",
+    "Survey",
     "Verdict",
     "Verification",
     "grade",
@@ -68,6 +72,7 @@ __all__ = [
     "profile",
     "reward",
     "sanitize",
+    "survey",
     "verify",
 ]
 

@@ -140,6 +140,11 @@ class DeviceInfo(_Model):
     platform: str
     """Operating system and machine."""
 
+    @property
+    def torch_name(self) -> str:
+        """What torch calls it in the process that looked."""
+        return "cpu" if self.index is None else f"cuda:{self.index}"
+
 
 class ExtensionInfo(_Model):
     """One extension that the submission had built."""

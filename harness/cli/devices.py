@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from harness.clock.peaks import Peaks
-    from harness.device import Device
+    from harness.report import DeviceInfo
+    from harness.surveying import Compilers, SandboxState
 
 _RATES = (("fp64", "fp64_flops"), ("fp32", "fp32_flops"), ("tf32", "tf32_flops"), ("fp16, bf16", "fp16_flops"))
 
@@ -40,64 +41,41 @@ def device(
 
             print(resources(list_devices()), file=stdout)
             return 0
-        from harness.clock.peaks import load
-        from harness.device import list_devices, open_device
-        from harness.sandbox import SANDBOXES
+        from harness.surveying import survey
 
-        devices, auto = list_devices(), open_device("auto")
-        compilers = _compilers()
-        sandboxes = {name: kind.unavailable() for name, kind in SANDBOXES.items()}
-        peaks = {found.torch_name: _measure(found) if measure else load(found) for found in devices}
+        found = survey(
+            measure=measure, on_wait=lambda each: say(f"waiting for {each.torch_name}, which a grading is using")
+        )
         if as_json:
-            document = {
-                "auto": auto.torch_name,
-                "devices": [found.info.model_dump(mode="json") for found in devices],
-                "peaks": {name: known and known.model_dump(mode="json") for name, known in peaks.items()},
-                "compilers": compilers,
-                "sandboxes": [{"name": name, "unavailable": why} for name, why in sandboxes.items()],
-            }
-            print(json.dumps(document, indent=2), file=stdout)
+            print(json.dumps(found.model_dump(mode="json", by_alias=True), indent=2), file=stdout)
         else:
             rich = console(stdout)
-            for found in devices:
-                is_auto = found.torch_name == auto.torch_name
-                rich.print(_device_table(found, peaks[found.torch_name], is_auto=is_auto))
-            rich.print(_compiler_table(compilers))
-            rich.print(_sandbox_table(sandboxes))
+            for info in found.devices:
+                rich.print(_device_table(info, found.peaks_of(info), is_auto=found.is_auto(info)))
+            rich.print(_compiler_table(found.compilers))
+            rich.print(_sandbox_table(found.sandboxes))
     return 0
 
 
-def _measure(found: Device) -> Peaks:
-    """With the device to ourselves: a grading beside it would make it look slower than it is."""
-    from harness.clock.peaks import load_or_measure
-    from harness.locks import DeviceLock
-
-    lock = DeviceLock(
-        found.uuid or found.kind, lambda: say(f"waiting for {found.torch_name}, which a grading is using")
-    )
-    with lock.held():
-        return load_or_measure(found, again=True)
-
-
-def _device_table(found: Device, peaks: Peaks | None, is_auto: bool) -> Table:
+def _device_table(info: DeviceInfo, peaks: Peaks | None, is_auto: bool) -> Table:
     from harness.cli.sections import row
 
-    rows = [row("name", text.one_line(found.info.name))]
+    rows = [row("name", text.one_line(info.name))]
     if is_auto:
         rows[0].words.append("  (what --device auto means here)", style="dim")
-    table = _plain_table(found.torch_name)
-    for label, value in figures(found, peaks):
+    table = _plain_table(info.torch_name)
+    for label, value in figures(info, peaks):
         rows.append(row(label, text.one_line(value, 400)))
     for item in rows:
         table.add_row(item.label, item.words)
     return table
 
 
-def _sandbox_table(sandboxes: dict[str, str | None]) -> Table:
+def _sandbox_table(sandboxes: list[SandboxState]) -> Table:
     """The first that can be used is what a grading takes unless another is named."""
     table = _plain_table("sandboxes")
-    for name, why_not in sandboxes.items():
-        table.add_row(name, text.one_line(why_not, 400) if why_not else "can be used")
+    for each in sandboxes:
+        table.add_row(each.name, text.one_line(each.unavailable, 400) if each.unavailable else "can be used")
     return table
 
 
@@ -111,33 +89,31 @@ def _plain_table(title: str) -> Table:
     return table
 
 
-def figures(found: Device, peaks: Peaks | None) -> list[tuple[str, str]]:
+def figures(info: DeviceInfo, peaks: Peaks | None) -> list[tuple[str, str]]:
     """All that is told of a device: what it has, its limits, its peaks, its software."""
-    return [*_figures(found), *_limits(found), *_peaks(peaks), *_surroundings(found)]
+    return [*_figures(info), *_limits(info), *_peaks(peaks), *_surroundings(info)]
 
 
-def _figures(found: Device) -> list[tuple[str, str]]:
+def _figures(info: DeviceInfo) -> list[tuple[str, str]]:
     """What is there, in the order in which a kernel writer asks."""
-    info = found.info
     wanted: list[tuple[str, object]] = [
-        ("architecture", found.arch and f"compute capability {found.arch}"),
+        ("architecture", info.compute_capability and f"compute capability {info.compute_capability}"),
         ("SMs", info.sms),
         ("cores", info.cores),
         ("memory", info.memory_bytes and text.size(info.memory_bytes)),
         ("memory bus", info.memory_bus_bits and f"{text.count(info.memory_bus_bits)} bits"),
-        ("L2 cache" if found.kind == "cuda" else "last cache", info.l2_bytes and text.size(info.l2_bytes)),
-        ("threads", info.max_threads_per_sm and _residents(found)),
+        ("L2 cache" if info.kind == "cuda" else "last cache", info.l2_bytes and text.size(info.l2_bytes)),
+        ("threads", info.max_threads_per_sm and _residents(info)),
         ("SM clock", info.sm_clock_max_mhz and f"at most {info.sm_clock_max_mhz} MHz"),
         ("memory clock", info.memory_clock_max_mhz and f"at most {info.memory_clock_max_mhz} MHz"),
     ]
     return [(label, str(value)) for label, value in wanted if value]
 
 
-def _residents(found: Device) -> str:
+def _residents(info: DeviceInfo) -> str:
     """What an SM holds at once: what occupancy is a share of."""
     from harness.clock.architectures import blocks_per_sm
 
-    info = found.info
     threads = info.max_threads_per_sm or 0
     words = f"{text.count(threads)} an SM at once"
     if info.warp_size:
@@ -146,10 +122,9 @@ def _residents(found: Device) -> str:
     return words if blocks is None else f"{words}, in {blocks} blocks at most"
 
 
-def _limits(found: Device) -> list[tuple[str, str]]:
+def _limits(info: DeviceInfo) -> list[tuple[str, str]]:
     """What refuses or slows a launch and is easily forgotten; every GPU that torch supports has the last three."""
-    info = found.info
-    if found.kind != "cuda":
+    if info.kind != "cuda":
         return []
     rows = []
     default, most = info.shared_memory_per_block_bytes, info.shared_memory_per_block_optin_bytes
@@ -214,28 +189,15 @@ def _driver(version: str, cuda: str | None) -> str:
     return version if cuda is None else f"{version}, runs programs of CUDA {cuda} and older"
 
 
-def _compilers() -> dict[str, str | None]:
-    """What extensions are compiled with, and why not, where something is missing."""
-    from harness.build.toolchain import MissingCompiler, discover
-
-    try:
-        found = discover()
-    except MissingCompiler as error:
-        return {"c++": None, "nvcc": None, "missing": str(error)}
-    missing = None if found.no_cuda is None else str(found.no_cuda)
-    return {"c++": found.cxx_version, "nvcc": found.nvcc_version, "missing": missing}
-
-
-def _compiler_table(compilers: dict[str, str | None]) -> Table:
+def _compiler_table(compilers: Compilers) -> Table:
     table = _plain_table("compilers")
-    for name, version in compilers.items():
+    for name, version in compilers.model_dump(by_alias=True).items():
         if version is not None:
             table.add_row(name, text.one_line(version, 400))
     return table
 
 
-def _surroundings(found: Device) -> list[tuple[str, str]]:
-    info = found.info
+def _surroundings(info: DeviceInfo) -> list[tuple[str, str]]:
     wanted = [
         ("uuid", info.uuid),
         ("driver", info.driver and _driver(info.driver, info.driver_cuda)),

@@ -98,7 +98,7 @@ def problem_words(named: Named, kind: DeviceKind) -> str:
 def device_words(found: DeviceFound) -> str:
     """What a kernel writer asks."""
     device = Device(found.info.kind, found.info.index, found.info.uuid, found.info)
-    rows = [f"{label}: {value}" for label, value in device_rows.figures(device, found.peaks)]
+    rows = [f"{label}: {value}" for label, value in device_rows.figures(found.info, found.peaks)]
     return capped("\n".join([f"Graded on {text.one_line(found.info.name)} ({device.torch_name})", *rows]))
 
 

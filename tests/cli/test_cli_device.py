@@ -120,6 +120,13 @@ def test_asking_again_measures_again(harness, gpu):
     assert len(gpu) == 4
 
 
+def test_the_same_from_python(harness, gpu):
+    from harness import Survey, survey
+
+    _, out, _ = harness("device", "--json")
+    assert Survey.model_validate_json(out) == survey()
+
+
 def test_peaks_as_json_are_peaks(harness, gpu):
     _, out, err = harness("device", "--measure", "--json")
     document = json.loads(out)
