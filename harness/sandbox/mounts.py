@@ -93,10 +93,11 @@ def worker_environment(device: Device | Place) -> dict[str, str]:
 
 
 def _outermost(paths: list[Path]) -> list[Path]:
-    """Without those that lie inside another one. A symbolic link stays, as the name that others use."""
-    unique = sorted(set(paths), key=lambda path: len(path.parts))
+    """Without those that lie inside another one. A symbolic link stays, as the name that others use, and what it leads
+    to comes along: a virtual environment or a toolkit may be reached through one."""
+    unique = {*paths, *(path.resolve() for path in paths if path.is_symlink())}
     kept: list[Path] = []
-    for path in unique:
-        if not any(path.is_relative_to(outer) and not outer.is_symlink() for outer in kept):
+    for path in sorted(unique, key=lambda path: len(path.parts)):
+        if not any(path.is_relative_to(outer) for outer in kept):
             kept.append(path)
     return kept
