@@ -36,11 +36,12 @@ CAPTURE = re.compile(
 _COMMAND_S = 900
 
 
-def with_outputs(page: str, device: str, output_of: Callable[[list[str], bool], str]) -> str:
-    """The page with what `output_of` (commands, whether a server is up) gives for the blocks of a device."""
+def with_outputs(page: str, device: str, output_of: Callable[[list[str], bool], str], *, only: str = "") -> str:
+    """The page with what `output_of` (commands, whether a server is up) gives for the blocks of a device that hold a
+    text."""
 
     def filled(match: re.Match[str]) -> str:
-        if match["device"] != device:
+        if match["device"] != device or only not in match["commands"]:
             return match[0]
         whole = match[0]
         head = whole[: whole.index(BEGIN)]
@@ -102,6 +103,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m scripts.solver_guide")
     parser.add_argument("--device", choices=["cpu", "cuda"], required=True)
     parser.add_argument("--write", action="store_true", help="put the outputs into the page")
+    parser.add_argument(
+        "--only", default="", metavar="TEXT", help="run blocks that hold this text, and leave the others"
+    )
     given = parser.parse_args()
     page = PAGE.read_text(encoding="utf-8")
     with tempfile.TemporaryDirectory(prefix="guide-") as name:
@@ -121,7 +125,7 @@ def main() -> int:
                     blocks.append(run(command, folder, inside))
             return "\n\n".join(blocks)
 
-        made = with_outputs(page, given.device, output_of)
+        made = with_outputs(page, given.device, output_of, only=given.only)
     if given.write:
         PAGE.write_text(made, encoding="utf-8")
     else:

@@ -13,7 +13,6 @@ from harness.cli import devices as device_rows
 from harness.cli import text
 from harness.cli.sections import Row
 from harness.cli.table import all_sections
-from harness.device import Device
 from harness.mcp.advice import next_steps
 from harness.mcp.bench import DeviceFound
 from harness.problem import DeviceKind, Problem
@@ -97,9 +96,8 @@ def problem_words(named: Named, kind: DeviceKind) -> str:
 
 def device_words(found: DeviceFound) -> str:
     """What a kernel writer asks."""
-    device = Device(found.info.kind, found.info.index, found.info.uuid, found.info)
     rows = [f"{label}: {value}" for label, value in device_rows.figures(found.info, found.peaks)]
-    return capped("\n".join([f"Graded on {text.one_line(found.info.name)} ({device.torch_name})", *rows]))
+    return capped("\n".join([f"Graded on {text.one_line(found.info.name)} ({found.info.torch_name})", *rows]))
 
 
 def board_words(board: dict[str, Any]) -> str:
