@@ -39,7 +39,7 @@ def mcp(
         str | None, typer.Option(metavar="URL", help="With submit and leaderboard, on this server of harness serve.")
     ] = None,
 ) -> int:
-    """Serve the tools of a solver to a model: device_info, problem, compile, check, run, submit, leaderboard."""
+    """Serve the tools of a solver to a model: device_info, problem, compile, check, run, profile, submit, ..."""
     try:
         import mcp as _  # noqa: F401 - only whether it is there
     except ImportError:

@@ -33,9 +33,12 @@ def next_steps(report: Report) -> list[str]:
         return [_BY_VERDICT[report.verdict]]
     if report.mode == "compile":
         return [*_of_kernels(report), "It builds: call check to see whether it is right."][-_MOST:]
+    if report.profile is not None:
+        found = [finding.advice for finding in report.profile.findings[:_MOST]]
+        return found or ["No rule found anything that costs time: compare with the floor, or try another algorithm."]
     if report.timing is None:
         return ["It is right: call run to see how fast it is."]
-    return [*_of_timing(report.timing), *_of_kernels(report)][:_MOST]
+    return [*_of_timing(report.timing), *_of_kernels(report), "Call profile to see where the time goes."][:_MOST]
 
 
 def _of_timing(timing: Timing) -> list[str]:

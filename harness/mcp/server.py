@@ -42,7 +42,7 @@ _LOOKING = ToolAnnotations(read_only_hint=True)
 
 INSTRUCTIONS = """\
 Grades GPU kernels. Call problem for what is asked, device_info for what it runs on, compile until it builds, check
-until it is right, then run for the time. Each answer says what to try next."""
+until it is right, run for the time and profile for what to change. Each answer says what to try next."""
 
 
 def make_server(workspace: Workspace, bench: Bench, client: AsyncClient | None) -> MCPServer[None]:
@@ -132,6 +132,17 @@ def _add_grading(server: MCPServer[None], workspace: Workspace, bench: Bench) ->
     ) -> CallToolResult:
         """Grade the submission whole: build, check, and time against the reference, with intervals."""
         return await graded(context, "run", problem, source, path, workload, budget_s)
+
+    @server.tool(annotations=_LOOKING)
+    async def profile(
+        context: Context[Any, Any],
+        problem: ProblemName,
+        source: Source = None,
+        path: FilePath = None,
+        workload: Workload = None,
+    ) -> CallToolResult:
+        """Check the submission, then say where its time goes, what bounds it, and what is likely to help."""
+        return await graded(context, "profile", problem, source, path, workload)
 
 
 def _add_remote(server: MCPServer[None], workspace: Workspace, client: AsyncClient) -> None:

@@ -50,6 +50,9 @@ def report_figures(report: Report) -> dict[str, Any]:
             "speedup_ci95": list(timing.speedup_ci95),
             "fraction_of_floor": timing.fraction_of_floor,
         }
+    if report.profile is not None:
+        figures |= {"time_us": report.profile.call.us, "bound": report.profile.bound}
+        figures["gains"] = [finding.gain for finding in report.profile.findings]
     if report.ranking is not None:
         figures |= {"ranked_time_us": report.ranking.time_us, "ranked_speedup": report.ranking.speedup}
     if report.correctness is not None:

@@ -6,6 +6,11 @@ import os
 import time
 from pathlib import Path
 
+from batch_fakes import report
+
+from harness.batch.job import Job
+from harness.report import Report
+
 
 def pid() -> int:
     return os.getpid()
@@ -40,3 +45,8 @@ def linger(folder: str) -> None:
         time.sleep(1000)
     finally:
         Path(folder, "cleaned up").write_text("")
+
+
+def quick_report(job: Job) -> Report:
+    """In place of a grading."""
+    return report(sha256=job.sha256, log="x" * 10_000)

@@ -106,7 +106,7 @@ def test_tools_say_what_they_did_and_what_to_try_next(workspace: Workspace) -> N
         bench = FakeBench()
         async with Client(make_server(workspace, bench, None)) as client:
             tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-            assert set(tools) == {"device_info", "problem", "compile", "check", "run"}
+            assert set(tools) == {"device_info", "problem", "compile", "check", "run", "profile"}
             assert all(tool.description for tool in tools.values())
             listed = await client.call_tool("problem", {})
             assert "- scale" in text_of(listed)
