@@ -66,7 +66,7 @@ def serve(
     host: Annotated[str, typer.Option(help="The address to listen on; beyond this machine only with keys.")] = (
         "127.0.0.1"
     ),
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = 8000,
+    port: Annotated[int, typer.Option(min=0, max=65535, envvar="HARNESS_PORT", help="0: any that is free.")] = 8000,
     data: Data = None,
     database: DatabaseUrl = None,
     problems: Problems = Path("problems"),
