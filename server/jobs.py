@@ -306,7 +306,7 @@ def _all_lost(submission: Submission, now: float) -> Report:
     return Report(
         harness_version=VERSION,
         created_at=datetime.fromtimestamp(now, UTC),
-        mode="check" if submission.mode == "check" else "run",
+        mode=submission.mode,  # type: ignore[arg-type]  # checked when it came in
         verdict=Verdict.JUDGE_ERROR,
         reason=Reason(
             code="judge.agents_lost",

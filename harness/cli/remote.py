@@ -48,7 +48,7 @@ def submit(
     key: Key = None,
     device: Annotated[str | None, typer.Option(metavar="cpu|cuda", help="Default: a GPU where there is one.")] = None,
     workload: Annotated[str | None, typer.Option(metavar="NAME")] = None,
-    mode: Annotated[str, typer.Option(metavar="run|check")] = "run",
+    mode: Annotated[str, typer.Option(metavar="run|check|profile")] = "run",
     label: Annotated[str | None, typer.Option(help="A name for lists; default: the file's.")] = None,
     watch: Annotated[
         bool, typer.Option("--watch", help="Wait for the verdict; the exit code is harness run's.")
@@ -134,6 +134,9 @@ def _show(found: dict[str, Any], *, as_json: bool) -> int:
         print(f"{found['state']}{place}")
     else:
         print(one_line(f"{found['verdict'].upper()}  {report['reason']['message']}", 1000))
+        for finding in (report.get("profile") or {}).get("findings", ()):
+            gain = "" if finding["gain"] is None else f"about {100 * finding['gain']:.2g} % of a call: "
+            print(one_line(f"{gain}{finding['message']} {finding['advice']}", 1000))
     if report is None:
         return 1 if found["state"] == "cancelled" else 0
     if found["verdict"] == "judge_error":

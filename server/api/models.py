@@ -13,7 +13,7 @@ from server.queue import place
 from server.redact import for_solver
 from server.store import Submission
 
-Mode = Literal["run", "check"]
+Mode = Literal["run", "check", "profile"]
 DeviceKind = Literal["cpu", "cuda"]
 
 
@@ -44,7 +44,7 @@ class NewSubmission(_Model):
     workload: Name | None = None
     """One of the problem's workloads; without it the default of the device."""
     mode: Mode = "run"
-    """run checks and times; check leaves timing out."""
+    """run checks and times; check leaves timing out; profile checks, and shows where the time of a call goes."""
     label: Label = ""
     """A short name for lists."""
     priority: Annotated[int, Field(ge=-10, le=10)] = 0

@@ -39,7 +39,7 @@ _BODY = {
                         "file": {"type": "string", "format": "binary"},
                         "device": {"enum": ["cpu", "cuda"]},
                         "workload": {"type": "string"},
-                        "mode": {"enum": ["run", "check"]},
+                        "mode": {"enum": ["run", "check", "profile"]},
                         "label": {"type": "string"},
                     },
                 }

@@ -39,9 +39,9 @@ class Tick:
     value: float
 
 
-def histogram(samples: Sequence[float], height: float = 120.0) -> list[Bar]:
+def histogram(samples: Sequence[float | str], height: float = 120.0) -> list[Bar]:
     """Bars over the samples' range; none where they can't be shown."""
-    finite = [sample for sample in samples if math.isfinite(sample)]
+    finite = [value for sample in samples if math.isfinite(value := float(sample))]
     if len(finite) < 2 or min(finite) == max(finite):
         return []
     low, high = min(finite), max(finite)

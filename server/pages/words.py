@@ -1,33 +1,46 @@
-"""Figures and states in words, for the templates."""
+"""Figures and states in words, for the templates.
+
+A report's JSON has what is not finite as text (`Infinity`, `NaN`): an interval of a few samples has no end.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
+_NO_FIGURE = "unknown"
 
-def time_of(us: float) -> str:
+
+def time_of(us: float | str) -> str:
     """`1.177 ms`, `32.10 µs`."""
+    us = float(us)
+    if not math.isfinite(us):
+        return _NO_FIGURE
     for limit, factor, unit in ((1e3, 1.0, "µs"), (1e6, 1e3, "ms")):
         if us < limit:
             return f"{us / factor:.4g} {unit}"
     return f"{us / 1e6:.4g} s"
 
 
-def interval(ends: tuple[float, float]) -> str:
+def interval(ends: tuple[float | str, float | str]) -> str:
     """Of a time."""
     return f"{time_of(ends[0])} to {time_of(ends[1])}"
 
 
-def times(factor: float) -> str:
+def times(factor: float | str) -> str:
     """Of a speedup."""
-    return f"{factor:.3g}x"
+    factor = float(factor)
+    return f"{factor:.3g}x" if math.isfinite(factor) else _NO_FIGURE
 
 
-def share(fraction: float | None) -> str:
+def share(fraction: float | str | None) -> str:
     """`27 %`."""
-    return "" if fraction is None else f"{100 * fraction:.2g} %"
+    if fraction is None:
+        return ""
+    fraction = float(fraction)
+    return f"{100 * fraction:.2g} %" if math.isfinite(fraction) else _NO_FIGURE
 
 
 def date(at: datetime) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 import socket
 import threading
@@ -95,10 +96,16 @@ def report_of(
     }
     report["device"]["name"] = device_name
     report["timing"]["candidate"] |= {"median_us": median_us, "ci95_us": [median_us - half_us, median_us + half_us]}
-    if work["mode"] == "check" or verdict != "accepted":
+    if work["mode"] != "run" or verdict != "accepted":
         report["timing"] = None
     Report.model_validate(report)
     return report
+
+
+def has_interval(report: dict[str, Any]) -> bool:
+    """Whether a real grading found the ends of every interval, without which no board shows it."""
+    timing = report["timing"]
+    return all(map(math.isfinite, map(float, (*timing["candidate"]["ci95_us"], *timing["speedup_ci95"]))))
 
 
 class Person:

@@ -19,7 +19,7 @@ import httpx
 import pytest
 import yaml
 from local_base import packages, write_base
-from server_fakes import ROOT, SOURCE, write_problem
+from server_fakes import ROOT, SOURCE, has_interval, write_problem
 
 from harness.client import Client, Patience
 from harness.sandbox import DockerSandbox
@@ -157,8 +157,9 @@ def test_a_server_and_an_agent_in_containers_grade_a_submission(docker: Any, ima
             assert done["verdict"] == "accepted", (done["report"]["reason"], containers.log(agent))
             (device,) = client.devices()
             assert (device["sandbox"], device["kind"]) == ("bubblewrap", "cpu")
-            board = client.leaderboard("scaled")
-            assert [entry["user"] for entry in board["entries"]] == ["ada"], (board, done["report"]["timing"])
+            users = [entry["user"] for entry in client.leaderboard("scaled")["entries"]]
+            # A machine too busy for an interval puts nobody on a board.
+            assert users == (["ada"] if has_interval(done["report"]) else [])
         for made in (server, agent):
             processes = docker.top(made)
             assert {row[processes["Titles"].index("UID")] for row in processes["Processes"]} == {"10001"}, processes

@@ -8,6 +8,7 @@ import pytest
 from fastapi.testclient import TestClient
 from server_fakes import SOURCE, FakeAgent, Person, report_of
 
+from harness.profiling.result import Profile
 from server.api.headers import POLICY
 from server.pages.charts import WIDTH, histogram, intervals
 from server.pages.source import annotated
@@ -84,6 +85,45 @@ def test_hostile_text_is_shown_as_text(browser: TestClient, ada: Person, agent: 
 
 
 @pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+def test_a_time_without_an_interval_is_shown_and_on_no_board(browser: TestClient, ada: Person, agent: FakeAgent):
+    one = ada.submit()
+    work = agent.work()
+    report = report_of(work)
+    for figures in (report["timing"]["candidate"], report["timing"]["reference"]):
+        figures["ci95_us"], figures["samples_us"] = [0.0, "Infinity"], [1.0, 2.0, "Infinity"]
+    report["timing"] |= {"speedup_ci95": [0.0, "Infinity"], "fraction_of_floor": "NaN", "floor_us": 1.0}
+    assert agent.say(work, "report", report).json() == {"counted": True}
+    page = browser.get(f"/submissions/{one}")
+    assert page.status_code == 200
+    assert "0 µs to unknown" in page.text
+    assert ada.get("/v1/leaderboard/scaled").json()["entries"] == []
+
+
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+def test_a_profile_is_asked_for_and_shown(browser: TestClient, ada: Person, agent: FakeAgent):
+    one = ada.submit(mode="profile")
+    work = agent.work()
+    assert work["mode"] == "profile"
+    report = report_of(work)
+    operator = {"name": "aten::<mul>", "count": 2, "self_us": 12.5, "share": 0.75}
+    finding = {"code": "host.slow", "message": "Half the time is Python.", "advice": "Call less.", "gain": 0.5}
+    report["profile"] = Profile.model_validate(
+        {
+            "call": {"us": 50.0, "range_us": [40.0, 60.0], "host_us": 30.0, "calls": 9},
+            "findings": [finding],
+            "operators": [operator],
+            "counters": {"read": False, "why_not": "no GPU"},
+        }
+    ).model_dump(mode="json")
+    assert agent.say(work, "report", report).json() == {"counted": True}
+    assert ada.show(one)["report"]["profile"]["findings"][0]["code"] == "host.slow"
+    page = browser.get(f"/submissions/{one}").text
+    for text in ("Half the time is Python. Call less.", "about 50 % of a call", "aten::&lt;mul&gt;", "12.5 µs", "75 %"):
+        assert text in page, text
+    assert ada.get("/v1/leaderboard/scaled").json()["entries"] == []
+
+
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
 def test_a_form_of_another_site_does_nothing(browser: TestClient, ada: Person):
     one = ada.submit()
     for headers in ({"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"}, {"Origin": "null"}):
@@ -103,7 +143,7 @@ def test_a_form_of_another_site_does_nothing(browser: TestClient, ada: Person):
 
 
 def test_charts_hold_every_sample_and_stay_within_their_frame():
-    samples = [100.0, 101.0, 101.5, 250.0, float("inf")]
+    samples = [100.0, 101.0, 101.5, 250.0, float("inf"), "NaN"]
     bars = histogram(samples)
     assert sum(bar.count for bar in bars) == 4
     assert bars[-1].x + bars[-1].width <= WIDTH
