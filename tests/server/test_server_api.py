@@ -98,7 +98,7 @@ def test_a_file_can_be_uploaded(ada: Person, agent: FakeAgent):
         ({"problem": "scaled\x00", "source": "x"}, 422, "no-such-problem"),
         ({"problem": "scaled", "source": "x", "workload": "../../etc"}, 422, "no-such-workload"),
         ({"problem": "scaled", "source": "x", "device": "/dev/null"}, 422, "invalid-request"),
-        ({"problem": "scaled", "source": "x", "mode": "profile"}, 422, "invalid-request"),
+        ({"problem": "scaled", "source": "x", "mode": "compile"}, 422, "invalid-request"),
         ({"problem": "scaled", "source": "x", "label": "a\nb"}, 422, "invalid-request"),
         ({"problem": "scaled", "source": "\ud800"}, 422, "invalid-request"),
         ({"problem": "scaled", "source": "é" * (600 << 10)}, 413, "source-too-large"),
