@@ -282,6 +282,8 @@ class _Grading:
                 with self._stage("profile"):
                     self._profile(candidate, oracle, submission, count)
             for worker in workers:
+                worker.process.sandboxed.end()  # all at once: giving a context back takes a while
+            for worker in workers:
                 worker.close()
             usable.look_after()
 

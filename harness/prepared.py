@@ -232,6 +232,7 @@ class PreparedWorkers:
             worker.stopwatch()
             if self._device.kind == "cpu":
                 worker.open_device()
+                process.is_idle(None)
                 return
             if self._own is None:
                 if any(slot.importing for slot in self._slots):
@@ -241,7 +242,7 @@ class PreparedWorkers:
             worker.open_device()
             after = self._own.memory_used()
             process.device_bytes = 0 if before is None or after is None else max(0, after - before)
-            process.entry = Entry(self._device.lock_name, process.sandboxed.pids())
+            process.is_idle(self._device.lock_name)
 
     def _lock(self) -> DeviceLock:
         return DeviceLock(self._device.lock_name, wait=False)

@@ -141,8 +141,15 @@ class WorkerProcess:
         # What the machine can spare moves all the time; a limit that it could not keep is none.
         return _MEMORY_NEAR * terms.memory_bytes() <= self._memory_bytes <= spare_memory()
 
+    def is_idle(self, lock_name: str | None) -> None:
+        """It is ready and has nothing to do; `lock_name` is that of the device on which it has a context."""
+        self.sandboxed.rest(True)
+        if lock_name is not None:
+            self.entry = Entry(lock_name, self.sandboxed.pids())
+
     def has_work(self) -> None:
         """To be called before it gets to see anything of a submission: it is idle no more."""
+        self.sandboxed.rest(False)
         if self.entry is not None:
             self.entry.close()
             self.entry = None

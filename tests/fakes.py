@@ -44,9 +44,12 @@ class _Thread(Sandboxed):
             raise TimeoutError
         return Exit(code=0, signal=None, limit=None)
 
-    def kill(self) -> Exit:
+    def end(self) -> None:
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
+
+    def kill(self) -> Exit:
+        self.end()
         return self.wait(10)
 
     def stop(self) -> None:

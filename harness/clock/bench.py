@@ -173,22 +173,22 @@ class Bench:
         return readings, walls
 
     def batches(self, turns: int, repeats: int, look: Callable[[list[Sample]], None]) -> Walls:
-        """Batches of `turns` and twice as many calls, every one on an input of its own.
+        """Batches of `turns` calls, and short ones, every call on an input of its own.
 
-        `look` gets the calls of each longer batch, whose outputs the worker holds as `batch0`, `batch1`, ...
+        `look` gets the calls of each long batch, whose outputs the worker holds as `batch0`, `batch1`, ...
         """
         walls = Walls(turns)
-        self._batch(2 * turns, None)  # memory for outputs is found now, not in a wall
+        self._batch(walls.long, None)  # memory for outputs is found now, not in a wall
         for _ in range(repeats):
-            self._batch(turns, walls)
-            self._batch(2 * turns, walls, look)
+            self._batch(walls.short, walls)
+            self._batch(walls.long, walls, look)
         return walls
 
     def probe_batches(self, turns: int, repeats: int) -> Walls:
         """The same with copies of tensors like the outputs."""
         walls = Walls(turns)
         for number in range(repeats + 1):
-            for count in (turns, 2 * turns):
+            for count in (walls.short, walls.long):
                 loop = replace(self.loop, turns=count, kind="probe", sealed=True, restore_buffers=False)
                 wall_s = self.worker.time(loop, _LIMIT_S).wall_s
                 if number:

@@ -1,7 +1,7 @@
 """The outside clock: the grader's own wall clock over loops that the worker runs.
 
     T(n)      wall time of a loop of n turns, from the order to the answer, which carries a digest of every output
-    turn      (T(2n) - T(n)) / n: the time of one turn, without what every loop costs once
+    turn      (T(long) - T(short)) / (long - short): the time of one turn, without what every loop costs once
     overhead  what a turn is more than its call: a turn of the probe in the clean process, less what the probe reads
     outside   turn - overhead: the time of a call that nothing in the submission's process can make smaller
 
@@ -27,6 +27,9 @@ _MEDIAN_EFFICIENCY = 1.2533
 """Standard error of a median over that of a mean, for normal samples: sqrt(pi / 2)."""
 _SIGMAS = 4.0
 """Standard errors that the clocks may be apart."""
+_SHORTER = 8
+"""Times that a long loop has the turns of a short one: the further apart they are, the less a wall's own error is over
+the turns between them, and the less time the short ones take."""
 
 
 @dataclass(frozen=True)
@@ -45,29 +48,34 @@ class Estimate:
 
 @dataclass
 class Walls:
-    """Loops of n turns and of twice as many, by both clocks."""
+    """Short and long loops, by both clocks."""
 
-    turns: int
-    """n."""
-    once_s: list[float] = field(default_factory=list)
-    """Walls of the shorter ones, seconds."""
-    twice_s: list[float] = field(default_factory=list)
-    """Walls of the longer ones."""
+    long: int
+    """Turns of a long one."""
+    short_s: list[float] = field(default_factory=list)
+    """Walls of the short ones, seconds."""
+    long_s: list[float] = field(default_factory=list)
+    """Walls of the long ones."""
     inside_us: list[float] = field(default_factory=list)
     """Mean reading of each loop."""
     calls: int = 0
     """Turns of all of them."""
 
+    @property
+    def short(self) -> int:
+        """Turns of a short one."""
+        return shorter(self.long)
+
     def add(self, turns: int, wall_s: float, readings_us: Sequence[float]) -> None:
-        """Take in a loop of n or 2n turns."""
-        (self.once_s if turns == self.turns else self.twice_s).append(wall_s)
+        """Take in a loop of one of the two lengths."""
+        (self.short_s if turns == self.short else self.long_s).append(wall_s)
         self.inside_us.append(statistics.fmean(readings_us))
         self.calls += turns
 
     @property
     def turn(self) -> Estimate:
         """The time of a turn by our own clock."""
-        return slope(self.once_s, self.twice_s, self.turns)
+        return slope(self.short_s, self.long_s, self.long - self.short)
 
     @property
     def inside(self) -> Estimate:
@@ -134,13 +142,18 @@ class Agreement:
         )
 
 
-def slope(once_s: Sequence[float], twice_s: Sequence[float], turns: int) -> Estimate:
-    """The time of a turn from walls over `turns` and twice as many, each repeated; seconds in, microseconds out.
+def shorter(turns: int) -> int:
+    """Turns of the short loop beside a long one, of two turns or more."""
+    return max(1, turns // _SHORTER)
+
+
+def slope(short_s: Sequence[float], long_s: Sequence[float], turns: int) -> Estimate:
+    """The time of a turn from walls of loops that are `turns` apart, each repeated; seconds in, microseconds out.
 
     What disturbs a wall only ever makes it longer, so the shortest of each length counts; how far others are from it
     says how sure that is.
     """
-    short, long = sorted(once_s), sorted(twice_s)
+    short, long = sorted(short_s), sorted(long_s)
     apart = math.hypot(_apart(short), _apart(long))
     return Estimate((long[0] - short[0]) / turns * 1e6, apart / turns * 1e6)
 

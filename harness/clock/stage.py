@@ -4,7 +4,7 @@
                 a call
     blocks      single calls, candidate and reference alternating; each input is made after the call before it ended
     warm        a few calls on inputs that were just used
-    confirm     the candidate's calls in loops of n and 2n, over which our own wall clock runs
+    confirm     the candidate's calls in short and long loops, over which our own wall clock runs
 
 Outputs of single calls and of loops are compared with the reference's. Which of them is decided after they were
 returned, and the last one always is. While another side is measured, the candidate's process is stopped.
@@ -26,7 +26,7 @@ import torch
 
 from harness.clock.bench import Bench, OutputChanged, Sample
 from harness.clock.offset import Offset
-from harness.clock.outside import Agreement, Calibration, Estimate, Walls, agreement, estimate, mean
+from harness.clock.outside import Agreement, Calibration, Estimate, Walls, agreement, estimate, mean, shorter
 from harness.clock.plan import Goal, Plan, Side
 from harness.clock.readings import Source
 from harness.clock.stats import (
@@ -48,16 +48,16 @@ from harness.workers import Worker, WorkerFailure
 
 _VERIFIED = 4
 """Single calls that are verified on average, besides the last."""
-_BATCH_S = 0.02
-"""Seconds that a short loop should take: long enough that a wall of it is exact, short enough for many."""
+_BATCH_S = 0.04
+"""Seconds that a long loop should take: long enough that a wall of it is exact, short enough for many."""
 _CONFIRM_S = 5.0
 """Seconds of calls for one comparison of the clocks, as far as a call is shorter than that."""
 _CONFIRM_BYTES = 20e9
 """The same in bytes of inputs and outputs, which have to be made, moved and compared."""
-_BATCH_MAX = 200
+_BATCH_MAX = 400
 _BATCH_MEMORY = 0.1
 """Share of the device's free memory that the inputs and outputs of a long loop may take."""
-_REPEATS = 8
+_REPEATS = 6
 """Walls of each length that the time of a turn is made from."""
 _SWITCH_S = 2e-4
 """Seconds that one of our threads may keep the others waiting."""
@@ -287,8 +287,9 @@ class TimeStage:
         singles = [sample for block in blocks for sample in block]
         turn_us = calibration.turn.us - calibration.single.us + statistics.median(singles)
         turns = self._batch_turns(turn_us)
-        moved = 3 * turns * max(1, self._oracle.call_bytes)
-        repeats = min(self._repeats, int(_CONFIRM_S * 1e6 / (3 * turns * turn_us)), int(_CONFIRM_BYTES / moved))
+        pair = turns + shorter(turns)
+        moved = pair * max(1, self._oracle.call_bytes)
+        repeats = min(self._repeats, int(_CONFIRM_S * 1e6 / (pair * turn_us)), int(_CONFIRM_BYTES / moved))
         repeats = max(2, repeats)
         for attempt in range(_ROUNDS):
             with self._watch.block() as seen:
@@ -322,12 +323,12 @@ class TimeStage:
         return self._benches["candidate"].batches(turns, repeats, look)
 
     def _batch_turns(self, turn_us: float) -> int:
-        """Calls of a short batch, by time and by memory for the inputs and outputs of one twice as long."""
-        turns = max(2, min(_BATCH_MAX, int(_BATCH_S * 1e6 / max(turn_us, 1.0))))
+        """Calls of a long batch, by time and by memory for their inputs and outputs."""
+        turns = max(4, min(_BATCH_MAX, int(_BATCH_S * 1e6 / max(turn_us, 1.0))))
         if self._device.type == "cuda":
             free, _ = torch.cuda.mem_get_info(self._device)
-            turns = min(turns, int(_BATCH_MEMORY * free / (2 * max(1, self._oracle.call_bytes))))
-        return max(1, turns)
+            turns = min(turns, int(_BATCH_MEMORY * free / max(1, self._oracle.call_bytes)))
+        return max(2, turns)
 
     def _look_at(self, sample: Sample, which: Literal["early", "live"], name: str) -> None:
         self._calls += 1

@@ -111,6 +111,10 @@ class Sandboxed(abc.ABC):
         """Wait for the end of the command; raises TimeoutError after `timeout` seconds, leaving it running."""
 
     @abc.abstractmethod
+    def end(self) -> None:
+        """Order everything in it to end. Does not wait; `kill` does."""
+
+    @abc.abstractmethod
     def kill(self) -> Exit:
         """End the command and everything that it started, at once, and wait until it is gone.
 
@@ -124,6 +128,9 @@ class Sandboxed(abc.ABC):
     @abc.abstractmethod
     def go_on(self) -> None:
         """Let it run again."""
+
+    def rest(self, resting: bool) -> None:  # noqa: B027 - who has no watcher has nothing to do
+        """Look at what it uses only now and then, while what it runs is ours alone; or as often as ever again."""
 
     @abc.abstractmethod
     def output(self) -> str:

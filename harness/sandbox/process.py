@@ -32,6 +32,8 @@ _KEEP_TAIL = 64 << 10
 _WATCH_EVERY_S = 0.05
 _WATCH_FENCED_S = 0.2
 """The same where the kernel watches as well: looking costs milliseconds, which timed calls have better use for."""
+_WATCH_RESTING_S = 5.0
+"""Between looks at what has nothing to do."""
 _DISK_EVERY_S = 0.5
 _KILL_WITHIN_S = 60.0
 """How long ending a command may take: killing is quick, removing what it has written need not be."""
@@ -83,6 +85,7 @@ class SupervisedProcess(Sandboxed):
         """No process is left; the scratch folder may be."""
         self._ended = threading.Event()
         self._broken: tuple[Limit, float, float] | None = None
+        self._resting = False
         self._control = host.control
         self._answers = self._control.makefile("rb")
         full = {"groups": (), "identity": None, "ways": {}, "filter": None, **order}
@@ -118,8 +121,11 @@ class SupervisedProcess(Sandboxed):
         assert self._exit is not None
         return self._exit
 
-    def kill(self) -> Exit:
+    def end(self) -> None:
         self._host.end()
+
+    def kill(self) -> Exit:
+        self.end()
         try:
             return self.wait(_KILL_WITHIN_S)
         except TimeoutError:
@@ -137,6 +143,9 @@ class SupervisedProcess(Sandboxed):
 
     def go_on(self) -> None:
         _signal_all(self._host.pids(), signal.SIGCONT)
+
+    def rest(self, resting: bool) -> None:
+        self._resting = resting
 
     def output(self) -> str:
         return self._output.text()
@@ -218,9 +227,12 @@ class SupervisedProcess(Sandboxed):
 
     def _measure(self) -> None:
         limits = self._limits
-        memory_at = disk_at = 0.0
+        memory_at = disk_at = looked_at = 0.0
         in_folder = 0
         while not self._gone.wait(_WATCH_FENCED_S if self._host.fenced else _WATCH_EVERY_S):
+            if self._resting and time.monotonic() - looked_at < _WATCH_RESTING_S:
+                continue
+            looked_at = time.monotonic()
             seen = look(self._host.root, self._host.pids(), self._disk_device)
             if limits.processes is not None and seen.tasks > limits.processes:
                 self._break(Limit.PROCESSES, limits.processes, seen.tasks)

@@ -12,10 +12,10 @@ TURN_US, RTT_S, OFFSET_US, LOOP_US = 280.0, 4e-4, 2.4, 0.7
 """A turn beside its call, the way there and back, what events read beside a kernel, and what more in a loop."""
 
 
-def walls(call_us: float, said_us: float, rng: random.Random, turns: int = 70, repeats: int = 6) -> Walls:
+def walls(call_us: float, said_us: float, rng: random.Random, turns: int = 140, repeats: int = 6) -> Walls:
     found = Walls(turns)
     for _ in range(repeats):
-        for count in (turns, 2 * turns):
+        for count in (found.short, found.long):
             wall_s = RTT_S + count * (TURN_US + call_us) / 1e6 + rng.expovariate(1 / 2e-5)
             readings = [said_us + OFFSET_US + LOOP_US + rng.gauss(0, 0.3) for _ in range(count)]
             found.add(count, wall_s, readings)

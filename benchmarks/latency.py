@@ -1,0 +1,204 @@
+"""From the call to the verdict, where the seconds of a small problem go: with and without prepared workers.
+
+    python -m benchmarks.latency [--device auto|cpu|cuda] [--runs 5] [--ways fresh prepared command server]
+                                 [--mode run|check] [--pause 20] [--json FILE]
+
+fresh      harness.grade in a process that has imported torch; the grading starts its workers
+prepared   the same, with workers ready
+command    `harness run` as a command, from its start to its end
+server     POST to the verdict, with a server and an agent on this machine; each after `--pause` seconds in which the
+           agent gets ready again
+
+The submission of benchmarks/problems/twice is built, and a GPU's peaks are measured, by a first grading that does not
+count. Each row is the median over the runs, in seconds; `rest` is what lies between and around the stages: waiting for
+the lock, the look at the device, ending processes; of a command also its start and imports; of the server HTTP and
+queue. For a quiet machine: what else runs on it is in every figure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+PROBLEMS = ROOT / "benchmarks" / "problems"
+PROBLEM = PROBLEMS / "twice"
+STAGES = ("load", "build", "check", "time", "audit")
+TARGETS = {"server": 2.0, "command": 8.0}
+"""Seconds on an H200."""
+_READY_S = 300.0
+"""For workers to get ready, at most: the first time a GPU is measured as well."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to have it graded."""
+
+    once: Callable[[], dict[str, Any]]
+    """A grading; its report as data."""
+    before: Callable[[], object] = lambda: None
+    """Waits until that may begin."""
+
+
+def main() -> int:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--ways", nargs="+", default=list(WAYS), choices=list(WAYS))
+    parser.add_argument("--mode", default="run", choices=("run", "check"))
+    parser.add_argument("--pause", type=float, default=20.0)
+    parser.add_argument("--json", type=Path, default=None)
+    arguments = parser.parse_args()
+    arguments.device, arguments.submission = _device(arguments.device)
+    _first(arguments)
+    rows = {}
+    for way in arguments.ways:
+        with WAYS[way](arguments) as asked:
+            rows[way] = [_measured(asked, way) for _ in range(arguments.runs)]
+        print(f"{way}: {', '.join(format(run['all'], '.2f') for run in rows[way])} s", file=sys.stderr, flush=True)
+    figures = {way: _medians(runs) for way, runs in rows.items()}
+    _print(figures, arguments)
+    if arguments.json is not None:
+        arguments.json.write_text(json.dumps({"device": arguments.device, "medians": figures, "runs": rows}, indent=1))
+    return 0
+
+
+def _device(asked: str) -> tuple[str, Path]:
+    from harness.device import open_device
+
+    kind = open_device(asked).kind
+    return kind, PROBLEM / f"twice_{kind}.py"
+
+
+def _first(arguments: argparse.Namespace) -> None:
+    """Build, measure the device, and see that it is accepted."""
+    from harness import grade
+
+    report = grade(PROBLEM, arguments.submission, device=arguments.device, mode=arguments.mode)
+    if not report.accepted:
+        sys.exit(f"the submission is not accepted: {report.reason.message}")
+
+
+@contextlib.contextmanager
+def _fresh(arguments: argparse.Namespace) -> Iterator[Way]:
+    from harness import grade
+
+    def once() -> dict[str, Any]:
+        return grade(PROBLEM, arguments.submission, device=arguments.device, mode=arguments.mode).model_dump(
+            mode="json"
+        )
+
+    yield Way(once)
+
+
+@contextlib.contextmanager
+def _prepared(arguments: argparse.Namespace) -> Iterator[Way]:
+    from harness import grade, sandbox
+    from harness.device import open_device
+    from harness.prepared import PreparedWorkers
+
+    device = open_device(arguments.device)
+    with PreparedWorkers(device, sandbox.default(), count=2 if arguments.mode == "run" else 1) as workers:
+
+        def once() -> dict[str, Any]:
+            report = grade(
+                PROBLEM, arguments.submission, device=arguments.device, mode=arguments.mode, prepared=workers
+            )
+            return report.model_dump(mode="json")
+
+        yield Way(once, lambda: workers.wait(_READY_S))
+
+
+@contextlib.contextmanager
+def _command(arguments: argparse.Namespace) -> Iterator[Way]:
+    argv = [sys.executable, "-m", "harness", arguments.mode, str(PROBLEM), str(arguments.submission)]
+    argv += ["--device", arguments.device, "--json", "-"]
+
+    def once() -> dict[str, Any]:
+        done = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=_READY_S, env=_environment())
+        report: dict[str, Any] = json.loads(done.stdout)
+        return report
+
+    yield Way(once)
+
+
+@contextlib.contextmanager
+def _server(arguments: argparse.Namespace) -> Iterator[Way]:
+    from harness.client import Client
+
+    source = arguments.submission.read_text()
+    with tempfile.TemporaryDirectory(prefix="latency-") as data:
+        argv = [sys.executable, "-m", "harness", "serve", "--json", "--port", "0", "--data", data]
+        argv += ["--problems", str(PROBLEMS), "--devices", "cpu" if arguments.device == "cpu" else "cuda:0"]
+        with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env=_environment()) as serving:
+            try:
+                assert serving.stdout is not None
+                said = json.loads(serving.stdout.readline())
+                with Client(said["url"], said["key"]) as client:
+
+                    def once() -> dict[str, Any]:
+                        submission = client.submit(PROBLEM.name, source, mode=arguments.mode)
+                        report: dict[str, Any] = client.wait(submission["id"])["report"]
+                        return report
+
+                    yield Way(once, lambda: time.sleep(arguments.pause))
+            finally:
+                serving.send_signal(signal.SIGTERM)
+                serving.wait(60)
+
+
+WAYS: dict[str, Callable[[argparse.Namespace], contextlib.AbstractContextManager[Way]]] = {
+    "fresh": _fresh,
+    "prepared": _prepared,
+    "command": _command,
+    "server": _server,
+}
+
+
+def _environment() -> dict[str, str]:
+    """With this working tree's packages first, wherever the installed ones are."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))}
+
+
+def _measured(asked: Way, way: str) -> dict[str, float]:
+    """Seconds of one grading, by stage."""
+    asked.before()
+    began = time.perf_counter()
+    report = asked.once()
+    seconds = time.perf_counter() - began
+    if report["verdict"] != "accepted":
+        sys.exit(f"{way}: {report['verdict']}, {report['reason']['message']}")
+    stages = {stage["name"]: float(stage["seconds"]) for stage in report["stages"]}
+    found = {name: stages.get(name, 0.0) for name in STAGES}
+    return {"all": seconds, **found, "rest": seconds - sum(found.values())}
+
+
+def _medians(runs: list[dict[str, float]]) -> dict[str, float]:
+    return {name: round(statistics.median(run[name] for run in runs), 4) for name in runs[0]}
+
+
+def _print(figures: dict[str, dict[str, float]], arguments: argparse.Namespace) -> None:
+    columns = ("all", *STAGES, "rest")
+    print(f"{PROBLEM.name}, mode {arguments.mode}, {arguments.device}, median of {arguments.runs}, seconds")
+    print(f"{'':10s}" + "".join(f"{name:>8s}" for name in columns) + f"{'/fresh':>8s}  target on an H200")
+    for way, row in figures.items():
+        ratio = f"{row['all'] / figures['fresh']['all']:8.2f}" if "fresh" in figures else f"{'':8s}"
+        target = f"{TARGETS[way]:g} s" if way in TARGETS else ""
+        print(f"{way:10s}" + "".join(f"{row[name]:8.3f}" for name in columns) + ratio + f"  {target}".rstrip())
+
+
+if __name__ == "__main__":
+    sys.exit(main())
