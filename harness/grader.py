@@ -25,6 +25,7 @@ from harness.audit.stage import AuditStage
 from harness.build.cache import BuildCache
 from harness.build.outcome import BuildLimits
 from harness.build.service import BuildService
+from harness.build.toolchain import MissingCompiler, discover
 from harness.builds import Builds, build_info
 from harness.checking import Checker
 from harness.clock.cold import flush_bytes
@@ -231,15 +232,21 @@ class _Grading:
         aside = ThreadPoolExecutor(1, "reference")
         stack.callback(aside.shutdown)  # after the workers are gone, so that nothing is waited for
         with self._stage("load"):
-            # Both start before anything else: importing torch is most of their time, and they do it side by side.
-            candidate = self._candidate = self._start_worker(stack)
             workload = self.current.workload
             timed = self.evidence.mode == "run" and workload.timed
             if self.evidence.mode == "run" and not timed:
                 self.evidence.warnings.append(_not_timed_warning(workload))
-            baselines = {side: self._start_worker(stack) for side in (self.baselines if timed else ())}
+            sides = self.baselines if timed else ()
+            # All start before anything else: importing torch is most of their time, and they do it side by side.
+            ready_ones = self._ready_processes(1 + len(sides), stack)
+            candidate = self._candidate = self._start_worker(ready_ones, stack)
+            baselines = {side: self._start_worker(ready_ones, stack) for side in sides}
             stack.callback(self._keep_log, candidate)
             oracle = Oracle(self.problem, workload, candidate.torch_device)
+            if not candidate.process.hello and "cpp_extension" in submission.source:
+                # It will be asked for; looking for it now costs nothing, since the workers are not up yet.
+                with contextlib.suppress(MissingCompiler):
+                    discover()
         workers = (candidate, *baselines.values())
         with contextlib.ExitStack() as on_device:
             # Nothing of a submission's runs in a process with a context while another grading has the device.
@@ -484,10 +491,16 @@ class _Grading:
         leaves = [*evidence.early, *evidence.live, *evidence.mutated, *evidence.timed]
         return evidence.form is None and all(leaf.ok for leaf in leaves)
 
-    def _start_worker(self, stack: contextlib.ExitStack) -> Worker:
-        terms = self._terms()
-        process = None if self.prepared is None else self.prepared.take(terms)
-        return stack.enter_context(self._worker(process or WorkerProcess.start(terms)))
+    def _ready_processes(self, count: int, stack: contextlib.ExitStack) -> list[WorkerProcess]:
+        """Those that were started before, at most so many."""
+        found = [] if self.prepared is None else self.prepared.take(self._terms(), count)
+        for process in found:
+            stack.callback(process.close)
+        return found
+
+    def _start_worker(self, ready_ones: list[WorkerProcess], stack: contextlib.ExitStack) -> Worker:
+        process = ready_ones.pop(0) if ready_ones else WorkerProcess.start(self._terms())
+        return stack.enter_context(self._worker(process))
 
     def _wrapped_worker(self, wrapper: Wrapper) -> Worker:
         """One more for the submission, under a program."""

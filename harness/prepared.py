@@ -52,8 +52,8 @@ class Supply(Protocol):
     def in_use(self) -> contextlib.AbstractContextManager[None]:
         """Around a grading: nothing is started meanwhile."""
 
-    def take(self, terms: Terms) -> WorkerProcess | None:
-        """One on these terms, the caller's from now on; None: start one."""
+    def take(self, terms: Terms, count: int) -> list[WorkerProcess]:
+        """Up to `count` on these terms, the caller's from now on. What is missing it starts itself."""
 
 
 class PreparedWorkers:
@@ -105,7 +105,7 @@ class PreparedWorkers:
         until = time.monotonic() + timeout_s
         while time.monotonic() < until:
             with self._changing:
-                if all(slot.ready(self._contexts) for slot in self._slots):
+                if all(slot.ready(self._contexts) and not slot.taken for slot in self._slots):
                     return True
             time.sleep(0.02)
         return False
@@ -115,8 +115,6 @@ class PreparedWorkers:
         """Around a grading: nothing is started meanwhile, and what was taken is made up for afterwards."""
         with self._changing:
             self._in_use = True
-            for slot in self._slots:
-                slot.wanted.set()
         if self._own is not None:
             self._own.has_work()
         try:
@@ -128,26 +126,38 @@ class PreparedWorkers:
                 self._own.is_idle()
             self._wake.set()
 
-    def take(self, terms: Terms) -> WorkerProcess | None:
-        """One on these terms, waited for while it is on its way. None where there is none left, or none that fits."""
+    def take(self, terms: Terms, count: int) -> list[WorkerProcess]:
+        """Up to `count` on these terms; those on their way are waited for. What does not fit is thrown away."""
         if terms.place != self._terms.place or type(terms.sandbox) is not type(self._terms.sandbox):
-            return None
+            return []
         # The next grading most likely asks for the same.
         self._terms = terms
-        # Those first that nobody has to wait for.
-        for slot in sorted(self._slots, key=lambda slot: not slot.ready(self._contexts)):
-            with self._changing:
-                if slot.taken or slot.preparing is None:
-                    continue
+        with self._changing:
+            # Those first that nobody has to wait for.
+            slots = sorted(self._slots, key=lambda slot: not slot.ready(self._contexts))
+            slots = [slot for slot in slots if not slot.taken and slot.preparing is not None]
+            for slot in slots:
                 slot.taken = True
-            slot.preparing.join()
-            process = slot.process
-            slot.process = None
-            if process is None:
-                continue
-            if process.alive and process.fits(terms) and self._fresh(process) and self._still_works(process):
-                return process
-            process.close()
+            for slot in slots[:count]:
+                slot.wanted.set()
+        # One that is still importing torch, and is not needed, must not do so beside this grading.
+        for slot in slots[count:]:
+            if slot.ready(self._contexts):
+                slot.taken = False
+            else:
+                slot.end()
+        return [process for slot in slots[:count] if (process := self._taken_from(slot, terms)) is not None]
+
+    def _taken_from(self, slot: _Slot, terms: Terms) -> WorkerProcess | None:
+        """Its process, if that can be used."""
+        assert slot.preparing is not None
+        slot.preparing.join()
+        process, slot.process = slot.process, None
+        if process is None:
+            return None
+        if process.alive and process.fits(terms) and self._fresh(process) and self._still_works(process):
+            return process
+        process.close()
         return None
 
     def close(self) -> None:
@@ -156,8 +166,6 @@ class PreparedWorkers:
             self._closed = True
             slots = list(self._slots)
         self._wake.set()
-        for slot in slots:
-            slot.wanted.set()
         self._tending.join()
         for slot in slots:
             slot.end()
@@ -200,11 +208,11 @@ class PreparedWorkers:
 
         try:
             self._wait_for_quiet(slot)
-            if self._closed:
+            if self._closed or slot.ended:
                 return
             slot.process = WorkerProcess.start(terms)
             worker = self._worker(slot.process)
-            if self._closed:
+            if self._closed or slot.ended:
                 raise SandboxError("nobody wants it any more")
             worker.wait_ready()
             while self._contexts and not slot.process.opened and not slot.wanted.is_set():
@@ -222,8 +230,9 @@ class PreparedWorkers:
     def _wait_for_quiet(self, slot: _Slot) -> None:
         """Until nobody has the device, or this one is needed anyway."""
         while not slot.wanted.is_set():
-            with contextlib.suppress(DeviceBusy), self._lock().held():
-                return
+            if not self._in_use:
+                with contextlib.suppress(DeviceBusy), self._lock().held():
+                    return
             slot.wanted.wait(_LOCK_EVERY_S)
 
     def _open(self, process: WorkerProcess, worker: Worker) -> None:
@@ -281,12 +290,12 @@ class _Slot:
         self.process: WorkerProcess | None = None
         self.wanted = threading.Event()
         """Somebody waits for it: what is not needed before it gets work is left to him."""
-        self.taken = False
+        self.taken = self.ended = False
 
     def ready(self, contexts: bool) -> bool:
-        """Whether it has come as far as it can."""
+        """Whether it has come as far as it can, and is nobody's yet."""
         process = self.process
-        return not self.taken and process is not None and process.hello and (process.opened or not contexts)
+        return process is not None and process.hello and (process.opened or not contexts)
 
     @property
     def importing(self) -> bool:
@@ -295,14 +304,16 @@ class _Slot:
         return at_work and (self.process is None or not self.process.hello)
 
     def end(self) -> None:
-        """End what is in it."""
+        """End what is in it, if it is nobody else's."""
+        self.ended = True
         self.wanted.set()
-        if self.process is not None and not self.taken:
+        if self.process is not None:
             self.process.sandboxed.kill()  # ends the wait for its answer as well
         if self.preparing is not None:
             self.preparing.join()
-        if self.process is not None and not self.taken:
+        if self.process is not None:
             self.process.close()
+            self.process = None
 
 
 class _OwnContext:
@@ -368,16 +379,18 @@ class EarlyWorkers:
         """Nothing to hold back."""
         return contextlib.nullcontext()
 
-    def take(self, terms: Terms) -> WorkerProcess | None:
-        """One of them, if it fits."""
-        while self._started:
+    def take(self, terms: Terms, count: int) -> list[WorkerProcess]:
+        """Up to `count` of them, as far as they fit."""
+        taken: list[WorkerProcess] = []
+        while self._started and len(taken) < count:
             # What could not be started is started again by whoever needs it, who then says why it can't be.
             with contextlib.suppress(Exception):
                 process = self._started.pop(0).result()
                 if process.fits(terms):
-                    return process
-                process.close()
-        return None
+                    taken.append(process)
+                else:
+                    process.close()
+        return taken
 
     def _start(self) -> WorkerProcess:
         return WorkerProcess.start(self._terms.result())

@@ -27,6 +27,9 @@ channel = Channel(socket.socket(fileno={fd}))
 if os.fork() == 0:
     import time
     time.sleep(600)  # what it starts has to end with it
+if {slow!r}:
+    import time
+    time.sleep(60)
 channel.send({{"type": "hello", "protocol": PROTOCOL, "torch": {torch!r}, "python": "3"}})
 while True:
     order = channel.receive(take_fds=True)
@@ -46,6 +49,8 @@ class QuickSandbox(PlainSandbox):
         self.limits: list[Limits] = []
         self.broken = False
         """Whether nothing can be started."""
+        self.slow = False
+        """Whether a worker needs a minute before it says that it is there."""
         self.lost = False
         """Whether contexts are lost by the time that somebody looks."""
 
@@ -53,7 +58,7 @@ class QuickSandbox(PlainSandbox):
         if self.broken:
             raise SandboxError("there is no room")
         (fd,) = command.pass_fds
-        script = _SPEAKS.format(folder=_FOLDER, fd=fd, torch=torch.__version__, lost=self.lost)
+        script = _SPEAKS.format(folder=_FOLDER, fd=fd, torch=torch.__version__, lost=self.lost, slow=self.slow)
         self.limits.append(limits)
         self.started.append(
             super().start(dataclasses.replace(command, argv=(sys.executable, "-S", "-c", script)), limits)

@@ -73,9 +73,9 @@ def test_each_is_used_once_and_others_take_their_place(pool: PreparedWorkers, sa
     for _ in range(3):
         assert pool.wait(20)
         with pool.in_use():
-            taken = [pool.take(terms(sandbox)) for _ in range(3)]
-            assert taken[2] is None
-            processes = [process for process in taken if process is not None]
+            processes = pool.take(terms(sandbox), 3)
+            assert len(processes) == 2
+            assert pool.take(terms(sandbox), 1) == []
             assert all(process.hello and process.opened and process.stopwatch for process in processes)
             seen |= {process.sandboxed.pid for process in processes}
             for process in processes:
@@ -87,9 +87,7 @@ def test_each_is_used_once_and_others_take_their_place(pool: PreparedWorkers, sa
 def test_nothing_is_shared_between_two(pool: PreparedWorkers, sandbox: QuickSandbox) -> None:
     assert pool.wait(20)
     with pool.in_use():
-        one, other = pool.take(terms(sandbox)), pool.take(terms(sandbox))
-        assert one is not None
-        assert other is not None
+        one, other = pool.take(terms(sandbox), 2)
         assert one.stopwatch is not None
         assert other.stopwatch is not None
         pages = [os.fstat(each.stopwatch.page_fd).st_ino for each in (one, other) if each.stopwatch]
@@ -102,8 +100,7 @@ def test_nothing_is_shared_between_two(pool: PreparedWorkers, sandbox: QuickSand
 def test_nothing_starts_while_a_grading_runs(pool: PreparedWorkers, sandbox: QuickSandbox) -> None:
     assert pool.wait(20)
     with pool.in_use():
-        process = pool.take(terms(sandbox))
-        assert process is not None
+        (process,) = pool.take(terms(sandbox), 1)
         process.close()
         started = len(sandbox.started)
         time.sleep(0.3)
@@ -117,8 +114,7 @@ def test_nothing_starts_while_another_process_has_the_device(sandbox: QuickSandb
         assert sandbox.started == []
         # But for whoever needs one now, it does: waiting would help nobody.
         with pool.in_use():
-            process = pool.take(terms(sandbox))
-            assert process is not None
+            (process,) = pool.take(terms(sandbox), 1)
             assert process.hello
             assert not process.opened
             process.close()
@@ -128,8 +124,7 @@ def test_a_context_is_made_only_with_the_lock_held(sandbox: QuickSandbox) -> Non
     with PreparedWorkers(open_device("cpu"), sandbox, contexts=False) as pool:
         assert pool.wait(20)
         with pool.in_use():
-            process = pool.take(terms(sandbox))
-            assert process is not None
+            (process,) = pool.take(terms(sandbox), 1)
             assert process.hello
             assert not process.opened
             process.close()
@@ -138,14 +133,13 @@ def test_a_context_is_made_only_with_the_lock_held(sandbox: QuickSandbox) -> Non
 def test_another_limit_of_memory_is_another_worker(pool: PreparedWorkers, sandbox: QuickSandbox) -> None:
     assert pool.wait(20)
     with pool.in_use():
-        assert pool.take(terms(sandbox, memory_gb=1.0)) is None
+        assert pool.take(terms(sandbox, memory_gb=1.0), 2) == []
     assert becomes(lambda: len(sandbox.limits) == 4)
     assert pool.wait(20)
     # It asks for the same again, most likely.
     assert {limits.memory_bytes for limits in sandbox.limits[2:]} == {10**9}
     with pool.in_use():
-        process = pool.take(terms(sandbox, memory_gb=1.0))
-        assert process is not None
+        (process,) = pool.take(terms(sandbox, memory_gb=1.0), 1)
         process.close()
 
 
@@ -156,7 +150,7 @@ def test_a_limit_that_the_machine_can_keep_no_more_is_none(
     for spare in (4 << 30, 16 << 30):  # less than was promised; so much that a fresh one would get far more
         monkeypatch.setattr(worker_process, "spare_memory", lambda spare=spare: spare)
         with pool.in_use():
-            assert pool.take(terms(sandbox)) is None
+            assert pool.take(terms(sandbox), 2) == []
         assert pool.wait(20)
 
 
@@ -166,11 +160,28 @@ def test_another_device_sandbox_or_environment_gets_none(
     assert pool.wait(20)
     asked = terms(sandbox)
     with pool.in_use():
-        assert pool.take(worker_process.Terms(DockerSandbox(), asked.place, None)) is None
+        assert pool.take(worker_process.Terms(DockerSandbox(), asked.place, None), 2) == []
         other_place = type(asked.place)("cuda", 0, "GPU-1", ())
-        assert pool.take(worker_process.Terms(sandbox, other_place, None)) is None
+        assert pool.take(worker_process.Terms(sandbox, other_place, None), 2) == []
         monkeypatch.setenv("OMP_NUM_THREADS", "7")
-        assert pool.take(asked) is None
+        assert pool.take(asked, 2) == []
+
+
+def test_what_is_not_needed_does_not_import_beside_a_grading(sandbox: QuickSandbox) -> None:
+    sandbox.slow = True
+    with PreparedWorkers(open_device("cpu"), sandbox) as pool:
+        assert becomes(lambda: len(sandbox.started) == 2)
+        with pool.in_use():
+            assert pool.take(terms(sandbox), 0) == []
+            assert all(started.poll() for started in sandbox.started)
+        sandbox.slow = False
+        assert pool.wait(20)
+        with pool.in_use():
+            (process,) = pool.take(terms(sandbox), 1)
+            process.close()
+            # But one that is ready may wait: it does nothing.
+            assert len(pool.pids) > 0
+        assert len(sandbox.started) == 4
 
 
 def test_one_that_died_is_replaced_and_not_handed_out(pool: PreparedWorkers, sandbox: QuickSandbox) -> None:
@@ -180,12 +191,11 @@ def test_one_that_died_is_replaced_and_not_handed_out(pool: PreparedWorkers, san
         for started in sandbox.started:
             os.kill(started.pid, signal.SIGKILL)
         assert becomes(lambda: all(started.poll() for started in sandbox.started))
-        assert pool.take(terms(sandbox)) is None
+        assert pool.take(terms(sandbox), 2) == []
     assert becomes(lambda: len(sandbox.started) == 4)
     assert pool.wait(20)
     with pool.in_use():
-        process = pool.take(terms(sandbox))
-        assert process is not None
+        (process,) = pool.take(terms(sandbox), 1)
         assert process.sandboxed.pid not in first
         process.close()
 
@@ -209,7 +219,7 @@ def test_one_whose_context_is_lost_is_not_handed_out(sandbox: QuickSandbox) -> N
     with PreparedWorkers(open_device("cpu"), sandbox) as pool:
         assert pool.wait(20)
         with pool.in_use():
-            assert pool.take(terms(sandbox)) is None
+            assert pool.take(terms(sandbox), 2) == []
 
 
 def test_where_nothing_can_be_started_a_grading_gets_none_and_others_are_tried_later(
@@ -220,7 +230,7 @@ def test_where_nothing_can_be_started_a_grading_gets_none_and_others_are_tried_l
     with PreparedWorkers(open_device("cpu"), sandbox) as pool:
         time.sleep(0.1)
         with pool.in_use():
-            assert pool.take(terms(sandbox)) is None
+            assert pool.take(terms(sandbox), 2) == []
         sandbox.broken = False
         assert pool.wait(20)
 
@@ -230,8 +240,7 @@ def test_what_is_on_its_way_is_waited_for(sandbox: QuickSandbox) -> None:
         with PreparedWorkers(open_device("cpu"), sandbox, count=1) as pool:
             assert becomes(lambda pool=pool: pool._slots[0].preparing is not None)
             with pool.in_use():
-                process = pool.take(terms(sandbox))
-                assert process is not None
+                (process,) = pool.take(terms(sandbox), 1)
                 assert process.hello
                 process.close()
 
@@ -253,8 +262,7 @@ def test_one_grading_is_enough_where_only_one_comes(sandbox: QuickSandbox) -> No
     with PreparedWorkers(open_device("cpu"), sandbox, once=True) as pool:
         assert pool.wait(20)
         with pool.in_use():
-            process = pool.take(terms(sandbox))
-            assert process is not None
+            (process,) = pool.take(terms(sandbox), 1)
             process.close()
         time.sleep(0.3)
         assert len(sandbox.started) == 2
@@ -276,11 +284,9 @@ def test_a_killed_owner_leaves_nothing(tmp_path: Path) -> None:
 def test_early_ones_are_taken_once_and_the_rest_ends(sandbox: QuickSandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prepared_module.sandboxes, "by_name", lambda _: sandbox)
     with EarlyWorkers("quick", open_device("cpu").place, None, 3) as early:
-        first, second = early.take(terms(sandbox)), early.take(terms(sandbox))
-        assert first is not None
-        assert second is not None
+        first, second = early.take(terms(sandbox), 2)
         assert first.sandboxed.pid != second.sandboxed.pid
-        assert early.take(terms(sandbox, memory_gb=1.0)) is None
+        assert early.take(terms(sandbox, memory_gb=1.0), 1) == []
         with contextlib.closing(first), contextlib.closing(second):
-            assert early.take(terms(sandbox)) is None
+            assert early.take(terms(sandbox), 1) == []
     assert_gone(started.pid for started in sandbox.started)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny import REFERENCE
+from tiny import REFERENCE, TOML
 
 from harness import Report, grade, sandbox
 from harness.device import open_device
@@ -85,9 +85,9 @@ def pool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PreparedWo
 def checked(problem_folder: Any, submission_file: Any) -> Callable[..., Report]:
     """Check a submission on the CPU."""
 
-    def run(source: str, prepared: PreparedWorkers | None = None, **options: Any) -> Report:
+    def run(source: str, prepared: PreparedWorkers | None = None, *, toml: str = TOML, **options: Any) -> Report:
         options = {"device": "cpu", "mode": "check"} | options
-        return grade(problem_folder(), submission_file(source), prepared=prepared, **options)
+        return grade(problem_folder(toml=toml), submission_file(source), prepared=prepared, **options)
 
     return run
 
@@ -125,6 +125,19 @@ def test_a_prepared_worker_is_confined_as_a_fresh_one(pool: PreparedWorkers, che
     facts = json.loads(prepared.log.splitlines()[0])
     assert facts == json.loads(fresh.log.splitlines()[0])
     assert not {"harness.seeds", "harness.oracle", "harness.grader"} & set(facts["ours"])
+
+
+def test_limits_hold_in_a_prepared_worker_from_its_first_order_on(
+    pool: PreparedWorkers, checked: Callable[..., Report]
+) -> None:
+    toml = TOML.replace("[limits]", "[limits]\nmemory_gb = 1.5")
+    hungry = RIGHT + "\nkept = torch.ones(3 << 29)\nimport time; time.sleep(5)\n"
+    for _ in range(2):  # the first one only says which limit is wanted
+        assert pool.wait(120)
+        waiting = set(pool.pids)
+        report = checked(hungry, pool, toml=toml)
+    assert set(pool.pids) < waiting
+    assert (report.verdict.value, report.reason.code) == ("memory_limit", "limit.memory"), report.reason
 
 
 @pytest.mark.skipif(not isolates(None), reason="no sandbox isolates here")
