@@ -22,10 +22,13 @@ from prepared_fakes import QuickSandbox, terms
 
 from harness import prepared as prepared_module
 from harness import worker_process
-from harness.device import open_device
+from harness.device import Device, open_device
+from harness.idle import idle
 from harness.locks import DeviceLock
 from harness.prepared import EarlyWorkers, PreparedWorkers
-from harness.sandbox import DockerSandbox
+from harness.report import DeviceInfo
+from harness.sandbox import DockerSandbox, Sandbox
+from harness.worker_process import Terms
 
 
 @pytest.fixture(autouse=True)
@@ -128,6 +131,52 @@ def test_a_context_is_made_only_with_the_lock_held(sandbox: QuickSandbox) -> Non
             assert process.hello
             assert not process.opened
             process.close()
+
+
+class FakeContext:
+    """This process's own on a GPU of which each context takes 600 MB."""
+
+    idle = False
+
+    def __init__(self, device: Device, sandbox: Sandbox) -> None:
+        self.used = 100
+        self.is_idle()
+
+    def memory_used(self) -> int:
+        self.used += 300
+        return self.used * 10**6
+
+    def is_idle(self) -> None:
+        FakeContext.idle = True
+
+    def has_work(self) -> None:
+        FakeContext.idle = False
+
+    close = has_work
+
+
+def test_on_a_gpu_what_a_context_takes_is_known_and_who_has_one_is_listed_until_it_has_work(
+    sandbox: QuickSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prepared_module, "_OwnContext", FakeContext)
+    info = DeviceInfo(kind="cuda", name="GPU", torch="2", python="3", platform="Linux")
+    device = Device("cuda", 0, "GPU-1", info)
+    with PreparedWorkers(device, sandbox) as pool:
+        assert pool.wait(20)
+        assert FakeContext.idle
+        assert idle("GPU-1") == set(pool.pids)
+        with pool.in_use():
+            assert not FakeContext.idle
+            one, other = pool.take(Terms(sandbox, device.place, None), 2)
+            assert (one.device_bytes, other.device_bytes) == (300 * 10**6, 300 * 10**6)
+            # Still idle: a grading may have to wait for the device before a submission gets into them.
+            assert idle("GPU-1") == {*one.sandboxed.pids(), *other.sandboxed.pids()}
+            one.has_work()
+            assert idle("GPU-1") == set(other.sandboxed.pids())
+            one.close()
+            other.close()
+        assert FakeContext.idle
+    assert idle("GPU-1") == set()
 
 
 def test_another_limit_of_memory_is_another_worker(pool: PreparedWorkers, sandbox: QuickSandbox) -> None:

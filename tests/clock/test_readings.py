@@ -80,6 +80,14 @@ def test_a_gpu_tells_everything() -> None:
     )
 
 
+def test_a_process_that_is_known_as_idle_is_no_other_as_long_as_it_is() -> None:
+    idle = {2**22 + 1}
+    source = NvmlSource("GPU-1", FakeNvml(), family, lambda: idle)
+    assert source.full().other_processes == ()
+    idle.clear()
+    assert source.full().other_processes == (Process(2**22 + 1),)
+
+
 def test_a_quick_look_asks_for_clocks_and_reasons_only() -> None:
     slow = ("nvmlDeviceGetPowerUsage", "nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetTemperature")
     quick = NvmlSource("GPU-1", FakeNvml(*slow), family).quick()

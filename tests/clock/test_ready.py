@@ -90,6 +90,16 @@ def test_memory_that_did_not_come_back_is_said(steps: list[str], used: list[int]
     assert codes(warnings)[-1] == "device.memory_kept"
 
 
+def test_memory_of_workers_that_were_ready_before_hides_nothing(steps: list[str], used: list[int]) -> None:
+    warnings: list[Warning_] = []
+    used[0] = 3 << 30  # two of it are workers'
+    with ready(GPU, PLACE, warnings, held_bytes=2 << 30) as usable:
+        used[0] = 2 << 30  # they are gone, and one has stayed
+        usable.look_after()
+    assert [warning.code for warning in warnings][-1] == "device.memory_kept"
+    assert warnings[-1].evidence == {"before_bytes": 1 << 30, "after_bytes": 2 << 30}
+
+
 def test_a_cpu_needs_nothing_and_has_no_clocks_to_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HARNESS_LOCK_DIR", str(tmp_path))
     warnings: list[Warning_] = []
