@@ -107,7 +107,7 @@ def attribute(
     `library`, `text`, `compiled`: qualified names in built files, names in the text, and whole names by ptxas.
     """
     in_library, in_text = set(library), set(text)
-    whole = {_plain(name) for name in compiled}
+    whole = {plain_name(name) for name in compiled}
     found = []
     for name, launches, us in sorted(traced, key=lambda each: -each[2]):
         base = base_name(name)
@@ -116,7 +116,7 @@ def attribute(
         elif base.startswith(_TORCH):
             origin = "library"
         elif base.startswith(_SHARED):
-            origin = "extension" if base in in_library and _plain(name) in whole else "library"
+            origin = "extension" if base in in_library and plain_name(name) in whole else "library"
         elif base in in_library:
             origin = "extension"
         elif base.rsplit("::", 1)[-1] in in_text:
@@ -141,6 +141,6 @@ def own_share(kernels: Sequence[KernelUse]) -> float | None:
     return sum(kernel.time_us for kernel in kernels if kernel.own) / total if total > 0 else None
 
 
-def _plain(name: str) -> str:
+def plain_name(name: str) -> str:
     """Spelled alike by all demanglers: without spaces and the return type."""
     return re.sub(r"\s+", "", re.sub(r"^void ", "", name))

@@ -27,8 +27,8 @@ from harness.workers import MAIN, Worker, WorkerFailure
 
 Start = Callable[[Wrapper], Worker]
 Count = Callable[[Oracle], "Counted"]
-_COUNT_S = 45.0
-"""For the call under ncu, beside ten times what a call may take: launches are run again and again."""
+_COUNT_S, _COUNT_MOST_S = 45.0, 180.0
+"""For the call under ncu: so much and ten times what a call may take, and at most; launches are run again and again."""
 _LEAVE_S = 20.0
 """For the process to end, and ncu to write its page."""
 _NO_NCU = "Nsight Compute was not found on PATH or in CUDA_HOME: it comes with the CUDA toolkit, as `ncu`."
@@ -63,7 +63,7 @@ def call_once(worker: Worker, subject: Subject, oracle: Oracle) -> None:
     seed = subject.seeds.parameters()
     construct_both(worker, oracle, seed=seed, limit_s=limits.construct_s, model=MAIN)
     worker.put("counted", tuple(oracle.inputs(subject.seeds.of("profile inputs", 0))))
-    worker.counted("counted", _COUNT_S + 10 * limits.call_s)
+    worker.counted("counted", min(_COUNT_MOST_S, _COUNT_S + 10 * limits.call_s))
 
 
 class Counter:

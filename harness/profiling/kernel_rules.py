@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from harness.profiling.bounds import LOW
 from harness.profiling.facts import Facts, slack
 from harness.profiling.result import Counters, Finding, KernelProfile, Limiter
 from harness.profiling.words import amount, percent, short, times, us
@@ -61,8 +62,10 @@ def uncoalesced(facts: Facts) -> Iterator[Finding]:
         factor = counters.sector_factor
         if factor is None or factor < _SECTOR_FACTOR:
             continue
-        # With all of each sector used, the sectors' part shrinks by the factor; what the SMs do stays.
-        left = max(1 / factor, counters.compute_throughput or 0.0, (counters.dram_throughput or 0.0))
+        # With all of each sector used, the sectors' part shrinks by the factor; what SMs and device memory do stays.
+        left = max(1 / factor, counters.compute_throughput or 0.0, counters.dram_throughput or 0.0)
+        # Where the memory system is hardly used, its sectors are not what is waited for.
+        part = min(1.0, (counters.memory_throughput or 0.0) / LOW)
         per_request = counters.sectors_per_request
         requests = "" if per_request is None else f", {per_request:.3g} sectors in an access of a warp"
         yield Finding(
@@ -78,7 +81,7 @@ def uncoalesced(facts: Facts) -> Iterator[Finding]:
                 "needed_sectors": counters.needed_sectors or 0.0,
                 "sectors_per_request": per_request or 0.0,
             },
-            gain_us=kernel.us * max(0.0, 1 - left),
+            gain_us=kernel.us * part * max(0.0, 1 - left),
         )
 
 

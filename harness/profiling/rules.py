@@ -10,6 +10,11 @@ MOST = 5
 _LEAST = 0.02
 """Of a call: smaller gains are not worth a sentence."""
 
+_LIBRARY = (
+    "It is a library's kernel: do its work in one of your own, together with what comes before and after it, or call "
+    "another function."
+)
+
 RULES: tuple[Rule, ...] = (
     call_rules.traffic,
     kernel_rules.uncoalesced,
@@ -46,8 +51,16 @@ def findings(facts: Facts) -> list[Finding]:
             if before is None or (found.gain_us or 0.0) > (before.gain_us or 0.0):
                 best[found.code] = found
     ordered = sorted(best.values(), key=lambda found: (found.gain_us is None, -(found.gain_us or 0.0)))
-    told = [_limited(found, most, call.us) for found in ordered]
+    libraries = {kernel.name for kernel in facts.profile.kernels if not kernel.own}
+    told = [_limited(_advised(found, libraries), most, call.us) for found in ordered]
     return [found for found in told if _worth_it(found)][:MOST]
+
+
+def _advised(found: Finding, libraries: set[str]) -> Finding:
+    """Nobody rewrites a library's kernel: what can be done is not to call it."""
+    if found.kernel not in libraries or found.code == "compute.tensor_cores_idle":
+        return found
+    return found.model_copy(update={"advice": _LIBRARY})
 
 
 def _limited(found: Finding, most_us: float, call_us: float) -> Finding:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from harness import claims
 from harness.audit.findings import KernelUse
-from harness.audit.kernels import attribute, names_in_library, names_in_text
+from harness.audit.kernels import attribute, names_in_library, names_in_text, plain_name
 from harness.clock.bench import Bench, Sample
 from harness.clock.floor import floor_us
 from harness.clock.peaks import Peaks
@@ -136,7 +136,7 @@ class ProfileStage:
             host=[] if on_cpu else host_calls(seen),
             operators=self._operators(seen) if on_cpu else [],
             cores_used=seen.cpu_us / seen.wall_us if seen.wall_us else None,
-            traffic=traffic(kernels, call.needed_bytes),
+            traffic=traffic(kernels, call.needed_bytes, seen.cut_us),
             counters=counted.source,
             left_out=self._left_out,
         )
@@ -155,7 +155,7 @@ class ProfileStage:
         )
         origins = {use.name: use for use in uses}
         spills = {
-            kernel.name: kernel.spill_store_bytes + kernel.spill_load_bytes
+            plain_name(kernel.name): kernel.spill_store_bytes + kernel.spill_load_bytes
             for build in builds
             for kernel in build.kernels
         }
@@ -178,7 +178,7 @@ class ProfileStage:
                     registers=registers,
                     shared_bytes=shared,
                     occupancy=occupancy(self._set.device, grid, block, registers, shared),
-                    spilled_bytes=spills.get(name, 0),
+                    spilled_bytes=spills.get(plain_name(name), 0),
                     bound=kernel_bound(read),
                     counters=read,
                 )
@@ -201,10 +201,10 @@ def _origin(use: KernelUse) -> Origin:
     return "library" if use.origin == "copy" else use.origin
 
 
-def traffic(kernels: Sequence[KernelProfile], needed_bytes: float | None) -> Traffic | None:
+def traffic(kernels: Sequence[KernelProfile], needed_bytes: float | None, cut_us: float = 0.0) -> Traffic | None:
     """Bytes of all kernels over those that the problem needs; launches that were not counted are taken to be like those
-    of the same kernel that were, and kernels that were not like the rest."""
-    whole_us = sum(kernel.us for kernel in kernels)
+    of the same kernel that were, and kernels that were not, or not even traced (`cut_us`), like the rest."""
+    whole_us = sum(kernel.us for kernel in kernels) + cut_us
     dram = asked = seen_us = 0.0
     for kernel in kernels:
         read = kernel.counters

@@ -18,6 +18,7 @@ from typing import Any
 
 _KERNELS_MAX = 500
 _NAME_MAX = 500
+_TIMELINE_NAME_MAX = 300
 _EVENTS_MAX = 8000
 """Of each kind in a timeline: an answer has a limit, and a reference's loop has no end."""
 _TRACE_BYTES_MAX = 512 << 20
@@ -183,7 +184,7 @@ def _answer(device: list[dict[str, Any]], host: list[dict[str, Any]]) -> dict[st
 
 
 def _spell(event: dict[str, Any], began: float, names: dict[str, int]) -> dict[str, Any]:
-    name = names.setdefault(str(event.get("name", ""))[:_NAME_MAX], len(names))
+    name = names.setdefault(str(event.get("name", ""))[:_TIMELINE_NAME_MAX], len(names))
     return {"name": name, "start_us": max(0.0, _start(event) - began), "us": _duration(event)}
 
 

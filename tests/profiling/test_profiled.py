@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import profile_samples
@@ -16,7 +17,8 @@ from harness.grader import grade
 from harness.oracle import Oracle
 from harness.problem import Problem
 from harness.profiling import ncu
-from harness.profiling.counted import Counter, Subject, counting
+from harness.profiling.counted import Counted, Counter, Subject, counting
+from harness.profiling.metrics import METRICS
 from harness.sandbox import default
 from harness.seeds import Seeds
 from harness.worker_process import Terms, WorkerProcess, Wrapper
@@ -31,6 +33,9 @@ if "--version" in sys.argv:
 command = next(number for number, word in enumerate(sys.argv) if word == {python!r})
 options = sys.argv[1:command]
 assert options[options.index("--clock-control") + 1] == "none"
+if {lacks!r} in options[options.index("--metrics") + 1].split(","):
+    print("==ERROR== Failed to find metric", {lacks!r})
+    sys.exit(1)
 code = subprocess.run(sys.argv[command:], close_fds=False).returncode
 with open(options[options.index("--log-file") + 1], "w") as page:
     page.write({page!r})
@@ -93,21 +98,10 @@ def test_nsight_compute_is_found_on_the_path_or_in_cuda_home(tmp_path, monkeypat
     assert found is None or found.path != tool
 
 
-@pytest.mark.parametrize(
-    ("page", "read", "why"),
-    [
-        (profile_samples.raw_page({"time_ns": "1500"}), 1, ""),
-        ("==ERROR== ERR_NVGPUCTRPERM - no permission\n", 0, "NVreg_RestrictProfilingToAdminUsers"),
-        ("", 0, "printed no launch"),
-    ],
-)
-def test_a_worker_runs_inside_nsight_compute_inside_the_sandbox(page, read, why, problem, tmp_path):
-    tool = tmp_path / "ncu"
-    tool.write_text(WRAPPER.format(python=sys.executable, page=page))
-    for path in (tmp_path, tool):
-        path.chmod(0o755)
-    device, loaded = open_device("cpu"), Problem.load(problem)
-    sandbox = default()
+@pytest.fixture
+def counted(problem: Path, tmp_path: Path) -> Callable[..., Counted]:
+    """One call in a worker of the usual sandbox, under a script in the place of Nsight Compute."""
+    device, loaded, sandbox = open_device("cpu"), Problem.load(problem), default()
 
     def start(wrapper: Wrapper) -> Worker:
         terms = Terms(sandbox, device.place, None)
@@ -120,14 +114,43 @@ def test_a_worker_runs_inside_nsight_compute_inside_the_sandbox(page, read, why,
             share_device=False,
         )
 
-    seeds = Seeds(7)
-    seeds.draw()
-    with Counter(ncu.Ncu(tool, "2025.3.1.0"), start) as counter:
-        oracle = Oracle(loaded, loaded.workload(None, "cpu"), counter.torch_device)
-        subject = Subject(profile_samples.RIGHT, "answer.py", seeds, loaded.spec.limits, sandbox.name)
-        found = counter.count(subject, oracle)
+    def count(page: str, source: str = profile_samples.RIGHT, lacks: str = "") -> Counted:
+        tool = tmp_path / "ncu"
+        tool.write_text(WRAPPER.format(python=sys.executable, page=page, lacks=lacks))
+        for path in (tmp_path, tool):
+            path.chmod(0o755)
+        seeds = Seeds(7)
+        seeds.draw()
+        with Counter(ncu.Ncu(tool, "2025.3.1.0"), start) as counter:
+            oracle = Oracle(loaded, loaded.workload(None, "cpu"), counter.torch_device)
+            return counter.count(Subject(source, "answer.py", seeds, loaded.spec.limits, sandbox.name), oracle)
+
+    return count
+
+
+@pytest.mark.parametrize(
+    ("page", "read", "why"),
+    [
+        (profile_samples.raw_page({"time_ns": "1500"}), 1, ""),
+        ("==ERROR== ERR_NVGPUCTRPERM - no permission\n", 0, "NVreg_RestrictProfilingToAdminUsers"),
+    ],
+)
+def test_a_worker_runs_inside_nsight_compute_inside_the_sandbox(page, read, why, counted):
+    found = counted(page)
     assert (found.source.read, len(found.launches)) == (bool(read), read)
     assert why in found.source.why_not
+
+
+def test_metrics_that_are_not_known_there_are_left_out_in_a_second_try(counted):
+    found = counted(profile_samples.raw_page({"time_ns": "1500"}), lacks=METRICS["tensor_use"])
+    assert found.source.read
+
+
+def test_a_submission_that_fails_under_nsight_compute_leaves_what_was_read_and_why(counted):
+    fails = profile_samples.RIGHT.replace("        y = (x @ x)", "        raise ValueError('not here')")
+    found = counted("", fails)
+    assert not found.source.read
+    assert "not here" in found.source.why_not
 
 
 def test_the_documents_schema_knows_the_profile():

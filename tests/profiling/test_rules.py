@@ -115,6 +115,22 @@ def test_of_several_kernels_a_rule_tells_the_one_with_the_largest_gain():
     assert found.kernel == "larger(int)"
 
 
+def test_a_librarys_kernel_is_not_to_be_rewritten():
+    theirs = kernel(own=False, origin="library", counters=counters(sector_factor=8.0, dram_throughput=0.1))
+    assert findings(facts(theirs))[0].advice.startswith("It is a library's kernel")
+    gemm = kernel(own=False, origin="library", bound="compute", counters=counters(compute_throughput=0.9, fma_use=0.9))
+    assert "tf32" in findings(facts(gemm, ways=SPLIT))[0].advice
+
+
+def test_sectors_of_a_memory_that_is_hardly_used_gain_little():
+    busy = counters(sector_factor=8.0, memory_throughput=0.7, dram_throughput=0.1)
+    idle = counters(sector_factor=8.0, memory_throughput=0.06, dram_throughput=0.05, share_of_peak=0.05)
+    (one,) = [each for each in findings(facts(kernel(counters=busy))) if each.code == "memory.uncoalesced"]
+    (other,) = [each for each in findings(facts(kernel(counters=idle))) if each.code == "memory.uncoalesced"]
+    assert one.gain_us == pytest.approx(80.0)
+    assert other.gain_us == pytest.approx(8.0)
+
+
 def test_kernels_of_hardly_any_time_are_not_spoken_of():
     assert findings(facts(kernel(), kernel(share=0.01, us=1.0, counters=counters(sector_factor=8.0)))) == []
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import torch
 
 from harness import claims
-from harness.worker.trace import operators, timeline, without_own
+from harness.wire import WireError
+from harness.worker.trace import _answer, operators, timeline, without_own
 
 
 def launch(at: float, correlation: int, name: str = "cudaLaunchKernel") -> dict[str, Any]:
@@ -85,10 +87,28 @@ def test_the_profiler_itself_gives_operators_of_a_call_on_a_cpu_and_nothing_of_w
     assert prepared
 
 
+def test_a_traced_call_becomes_a_claim_with_its_launches():
+    args = {"stream": 7, "grid": [8, 2, 1], "block": [128, 1, 1], "registers per thread": 40, "shared memory": 2048}
+    call = [launch(10, 3), {**ran(60, 3, "mine"), "args": {**args, "correlation": 3}}]
+    copied = {**ran(80, 4, "Memcpy DtoH", "gpu_memcpy"), "args": {"bytes": 64, "stream": 7, "correlation": 4}}
+    answer = _answer(*without_own(OWN, [*OWN, *call, launch(12, 4, "cudaMemcpyAsync"), copied]))
+    found = claims.parse({**answer, "ticket": "", "cpu_us": 0.0, "wall_us": 0.0})
+    assert isinstance(found, claims.Timeline)
+    kernel, copy = found.device
+    assert (found.names[kernel.name], kernel.kind, kernel.start_us, kernel.us) == ("mine", "kernel", 50.0, 10.0)
+    assert (kernel.grid, kernel.block, kernel.registers, kernel.shared_bytes) == ([8, 2, 1], [128, 1, 1], 40, 2048)
+    assert (found.names[copy.name], copy.kind, copy.bytes, copy.grid) == ("Memcpy DtoH", "copy", 64, [])
+    assert [found.names[event.name] for event in found.host] == ["cudaLaunchKernel", "cudaMemcpyAsync"]
+
+
+def test_an_event_without_a_name_is_no_answer():
+    answer = {**_answer([], [WAIT]), "ticket": "", "cpu_us": 0.0, "wall_us": 0.0}
+    with pytest.raises(WireError):
+        claims.parse({**answer, "names": []})
+
+
 def test_more_events_than_a_trace_holds_are_counted(monkeypatch):
     monkeypatch.setattr("harness.worker.trace._EVENTS_MAX", 3)
-    from harness.worker.trace import _answer
-
     answer = _answer([ran(10.0 * number, number, f"k{number}") for number in range(5)], [])
     assert len(answer["device"]) == 3
     assert (answer["cut"], answer["cut_us"]) == (2, 20.0)
