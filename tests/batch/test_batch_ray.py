@@ -181,6 +181,9 @@ def test_nobody_there_is_told_at_once_and_a_missing_ray_with_its_cure(
         code, out, err = harness(*argv)
         assert (code, out) == (2, "")
         assert "nobody listens at 127.0.0.1:1" in err
+        code, out, err = harness(*argv[:-1], "ray://127.0.0.1:1")
+        assert (code, out) == (2, "")
+        assert "run the batch on a machine of the cluster" in err
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     code, out, err = harness(*argv)
     assert (code, out) == (2, "")

@@ -102,7 +102,7 @@ class _Bridge:
 
 async def _listening(address: str, wait_s: float) -> None:
     """Ray itself takes minutes to say that nobody is there. Raises NoCluster."""
-    host, _, port = address.removeprefix("ray://").rpartition(":")
+    host, _, port = address.rpartition(":")
     if not port.isdecimal():
         return  # auto, or a name that only Ray knows to read
     deadline = time.monotonic() + wait_s

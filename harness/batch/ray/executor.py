@@ -64,6 +64,12 @@ class RayExecutor(Executor):
         """
         if importlib.util.find_spec("ray") is None:
             raise Gone("Ray is not installed: pip install 'kernel-harness[ray]' brings it.")
+        if "://" in address:
+            # Ray's client passes everything through one process at the head, and knows no node of its own.
+            raise Gone(
+                f"{address} is a Ray client's address: run the batch on a machine of the cluster; with --num-cpus 0, "
+                "`ray start` makes one of this machine that does no work, and HOST:PORT is then the head's own."
+            )
         executor = cls(address, devices, say, patience_s)
         try:
             opened = await executor._open()
@@ -73,7 +79,7 @@ class RayExecutor(Executor):
         executor.device, executor.kind = opened.device, opened.kind
         executor.grade_slots, executor.build_slots = opened.grade_slots, opened.build_slots
         executor.builds_disturb = opened.kind == "cpu"
-        executor._reading = asyncio.create_task(executor._read())
+        executor._reading = asyncio.create_task(executor._keep_reading())
         return executor
 
     device: str
@@ -153,6 +159,13 @@ class RayExecutor(Executor):
             raise
         self._link = link
         return message
+
+    async def _keep_reading(self) -> None:
+        try:
+            await self._read()
+        except Exception as error:  # whoever waits for an answer would wait for ever
+            await self._set_gone(f"the connection to the cluster failed with {type(error).__name__}: {error}.")
+            raise
 
     async def _read(self) -> None:
         """Whatever comes, for as long as there is a cluster; a lost connection is taken up again once."""
