@@ -167,7 +167,8 @@ class _Job:
             said = " ".join(parsed.notes)[-400:] or "nothing"
             raise SanitizerFailed(
                 f"compute-sanitizer {program.version} ({program.path}) could not run a worker under {tool}: {failure}; "
-                f"it printed: {said}"
+                f"it printed: {said} (where the sandbox keeps it from something, --sandbox none does without: for a "
+                "submission of your own)"
             )
         places = Places(self._submission.file_name, self._submission.source, built.extensions)
         return gather(tool, parsed, places, seconds=time.monotonic() - began, failure=failure)

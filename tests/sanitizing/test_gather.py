@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 import reports
+from hypothesis import given
+from hypothesis import strategies as st
 
 from harness.build.outcome import BuildOutcome
 from harness.build.plan import Part, Plan
@@ -170,3 +172,18 @@ def test_a_library_that_is_gone_has_no_names():
         log="", kernels=[],
     )  # fmt: skip
     assert Extension.of(extension().plan, outcome).functions == frozenset()
+
+
+LINES = [line for text in reports.EVERY.values() for line in text.splitlines()]
+
+
+@given(st.lists(st.sampled_from(LINES), max_size=60), st.sampled_from(["memcheck", "racecheck", "initcheck"]))
+def test_whatever_is_printed_every_report_is_in_a_finding_or_set_aside(lines, tool):
+    parsed = parse("\n".join(lines))
+    result = gather(tool, parsed, places(), seconds=1.0, failure=None)
+    assert ToolRun.model_validate_json(result.model_dump_json()) == result
+    counted = sum(each.count for each in (*result.findings, *result.aside))
+    assert counted == sum(record.hazards for record in parsed.records)
+    assert result.reported >= len(parsed.records)
+    keys = [(found.kind, found.kernel, found.place, tuple(found.others)) for found in result.findings]
+    assert len(set(keys)) == len(keys)
