@@ -20,6 +20,9 @@ from harness.report import SubmissionInfo
 from harness.sandbox import SANDBOXES, PlainSandbox, Sandbox
 from harness.sanitizing import run as run_module
 from harness.sanitizing.findings import Sanitizing, ToolRun
+from harness.sanitizing.gather import gather
+from harness.sanitizing.parse import parse
+from harness.sanitizing.places import Places
 from harness.sanitizing.run import _Job, sanitize
 from harness.sanitizing.smallest import choose_workload
 from harness.sanitizing.tool import SanitizerFailed, SanitizerMissing, find_sanitizer
@@ -165,9 +168,8 @@ def document(*runs: ToolRun) -> Sanitizing:
 @pytest.mark.parametrize(
     ("report", "code", "words"), [(reports.OUT_OF_BOUNDS_WRITE, 1, "FOUND"), (reports.CLEAN, 0, "CLEAN")]
 )
-def test_the_command_s_table_document_and_code(scripted, monkeypatch, capfd, report, code, words):
-    scripted(report)
-    result = job(PLAIN).run(find_sanitizer(), "memcheck")
+def test_the_command_s_table_document_and_code(monkeypatch, capfd, report, code, words):
+    result = gather("memcheck", parse(report), Places("mine.py", PLAIN, []), seconds=1.0, failure=None)
     monkeypatch.setattr(run_module, "sanitize", lambda *_, **__: document(result))
     argv = ["sanitize", str(HERE / "problem"), str(HERE / "clean" / "barrier_error.py"), "--tool", "memcheck"]
     assert main(argv) == code
