@@ -1,6 +1,7 @@
 """The tables of docs/case-studies/, from gradings and profiles of the samples that are kept in benchmarks/results/.
 
 python -m scripts.case_studies --measure   # grades and profiles every sample for a GPU, on a GPU; minutes
+python -m scripts.case_studies --measure s6_v3.py recurrence_best.py   # these alone; the others' figures stay
 python -m scripts.case_studies             # prints the tables
 python -m scripts.case_studies --write     # puts each between its page's two marks
 
@@ -54,11 +55,16 @@ def run(argv: list[str]) -> tuple[Report, str]:
         return Report.model_validate_json(path.read_text(encoding="utf-8")), done.stdout
 
 
-def measure() -> None:
-    """Grade and profile every sample; write everything that the pages show."""
+def measure(files: list[str]) -> None:
+    """Grade and profile these samples, or all where none is named; write everything that the pages show."""
     RESULTS.mkdir(parents=True, exist_ok=True)
-    rows = []
+    rows = {row["file"]: row for row in load_rows()}
+    unknown = set(files) - {entry.file for entry in entries()}
+    if unknown:
+        raise SystemExit(f"{sorted(unknown)[0]} is not among the samples for a GPU in submissions/expected.toml.")
     for entry in entries():
+        if files and entry.file not in files:
+            continue
         stem = Path(entry.file).stem
         picture = PAGES / f"{stem}.svg"
         print(entry.file, file=sys.stderr, flush=True)
@@ -66,8 +72,9 @@ def measure() -> None:
         report, text = run(command(entry, "run", "--device", "cuda", *plot))
         (RESULTS / f"{stem}.txt").write_text(text, encoding="utf-8")
         profiled = run(command(entry, "profile", "--device", "cuda"))[0] if report.accepted else None
-        rows.append(row_of(entry, report, profiled))
-    (RESULTS / "case_studies.json").write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+        rows[entry.file] = row_of(entry, report, profiled)
+        kept = [rows[each.file] for each in entries() if each.file in rows]
+        (RESULTS / "case_studies.json").write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
 
 
 def row_of(entry: ExpectedSubmission, report: Report, profiled: Report | None) -> Row:
@@ -122,7 +129,8 @@ def table(problem: str, rows: list[Row]) -> str:
         lines.append(f"| {' | '.join(cells)} |")
     lines.append("\nWhat `harness profile` said:\n")
     for row in own:
-        for message in [row.get("bound"), *row.get("findings", [])]:
+        kernels = ", ".join(f"`{name}` {us:.1f} us ({100 * share:.0f} %)" for name, us, share in row.get("kernels", []))
+        for message in [kernels, row.get("bound"), *row.get("findings", [])]:
             if message:
                 lines.append(f"- `{row['file']}`: {message}")
     lines += [f"\n![{row['file']}]({Path(row['file']).stem}.svg)" for row in own if row["plot"]]
@@ -139,7 +147,7 @@ def with_table(page: str, problem: str, rows: list[Row]) -> str:
 def main() -> int:
     """Measure, print or write."""
     if "--measure" in sys.argv:
-        measure()
+        measure([argument for argument in sys.argv[1:] if not argument.startswith("--")])
         return 0
     rows = load_rows()
     for problem in PROBLEMS:

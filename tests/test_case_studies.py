@@ -22,6 +22,7 @@ ROW = {
     "fraction_of_floor": 0.9367,
     "bound": "Memory is busy.",
     "findings": ["Something to try."],
+    "kernels": [["scan", 99.96, 0.996]],
 }
 
 
@@ -36,11 +37,12 @@ def test_a_page_holds_the_table_that_the_script_makes(problem: str) -> None:
 
 def test_a_table_shows_times_profile_and_plot() -> None:
     failed = {**ROW, "file": "b.py", "verdict": "rejected", "reason": "precision.below_spec", "plot": False}
-    for key in ("median_us", "bound", "findings"):
+    for key in ("median_us", "bound", "findings", "kernels"):
         del failed[key]
     made = table("p", [ROW, failed, {**ROW, "problem": "other", "file": "c.py"}])
     assert "| `a.py` | accepted, `grade.accepted` | 100.0 us (95 % in 99.0 to 101.0) | 93.7 % | 10.00 |" in made
     assert "| `b.py` | rejected, `precision.below_spec` |  |  |  |" in made
+    assert "- `a.py`: `scan` 100.0 us (100 %)" in made
     assert "- `a.py`: Something to try." in made
     assert made.count("![") == 1
     assert "c.py" not in made
