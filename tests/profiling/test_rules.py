@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -12,10 +13,13 @@ from harness.profiling.occupancy import occupancy
 from harness.profiling.result import (
     CallTime,
     CopyProfile,
+    Counters,
     CounterSource,
     DeviceTime,
+    Finding,
     HostCall,
     OperatorProfile,
+    Profile,
     Traffic,
 )
 from harness.profiling.rules import MOST, RULES, findings
@@ -152,7 +156,10 @@ def test_a_memory_bound_sample_with_12_passes_names_its_traffic_first():
     assert "12 times" in found[0].message
 
 
-def test_every_finding_is_explained_on_the_page():
+def test_every_finding_and_figure_is_explained_on_the_page():
     page = (Path(__file__).resolve().parents[2] / "docs" / "profile.md").read_text()
+    for model in (Counters, CallTime, DeviceTime, CounterSource, Finding, Profile):
+        for name in model.model_fields:
+            assert re.search(rf"`(\w+\.)?{name}`", page), f"{model.__name__}.{name}"
     for code in CASES:
         assert f"`{code}`" in page, code
