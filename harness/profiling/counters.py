@@ -118,8 +118,8 @@ def _together(name: str, launches: Sequence[CountedLaunch]) -> float | None:
 
 
 def _tensor_use(use: float | None, instructions: float | None) -> float | None:
-    """Idle where there was no such instruction, whatever the chip's other figure is called."""
-    return 0.0 if instructions == 0 else use
+    """Where a chip does not have the figure under that name, no such instruction means idle."""
+    return 0.0 if use is None and instructions == 0 else use
 
 
 def _limited_by(launch: CountedLaunch) -> list[Limiter]:

@@ -117,8 +117,10 @@ def page() -> Iterator[Page]:
 
 def unknown_metrics(text: str) -> list[str]:
     """Metrics of ours that ncu names in an error: this version or chip does not have them."""
-    errors = " ".join(line for line in said(text) if "ERROR" in line and "metric" in line.lower())
-    return [metric for metric in METRICS.values() if metric in errors]
+    if not any("ERROR" in line and "metric" in line.lower() for line in said(text)):
+        return []
+    # They may be listed on lines of their own after it.
+    return [metric for metric in METRICS.values() if re.search(rf"{re.escape(metric)}(?![\w.])", text)]
 
 
 def why_nothing(text: str, sandbox: str) -> str:

@@ -84,10 +84,15 @@ def test_what_was_not_read_of_every_launch_is_no_sum():
     assert counters([], 1e12) is None
 
 
-def test_no_tensor_instruction_means_idle_whatever_the_other_figure_is():
-    found = counters([launch(tensor_instructions=0.0)], None)
-    assert found is not None
-    assert found.tensor_use == 0.0
+def test_without_the_use_of_tensor_cores_no_instruction_of_theirs_means_idle():
+    for values, use in (
+        ({"tensor_instructions": 0.0}, 0.0),
+        ({"tensor_instructions": 5.0}, None),
+        ({"tensor_instructions": 0.0, "tensor_use": 0.4}, 0.4),
+    ):
+        found = counters([launch(**values)], None)
+        assert found is not None
+        assert found.tensor_use == use
 
 
 def test_limiters_are_those_with_fewest_blocks():

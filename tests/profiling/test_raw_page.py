@@ -97,4 +97,5 @@ def test_other_errors_are_quoted_and_nothing_at_all_is_said_as_well():
 def test_metrics_that_a_chip_lacks_are_named():
     text = f"==ERROR== Failed to find metric {METRICS['tensor_use']}"
     assert unknown_metrics(text) == [METRICS["tensor_use"]]
+    assert unknown_metrics(f"==ERROR== Unknown metrics:\n  {METRICS['fma_use']}\n") == [METRICS["fma_use"]]
     assert unknown_metrics(f"==PROF== {METRICS['tensor_use']}") == []
