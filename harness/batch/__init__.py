@@ -9,7 +9,7 @@ naming.py      which problem a submission says it answers
 inputs.py      submissions from folders and JSONL files, and what can't be used of them
 job.py         one grading as content alone, and its key
 executor.py    what can build and grade jobs; `local.py` does on this machine, in the processes of `lane.py`, and `ray/`
-               on a cluster; either has it done by `doing.py`
+               on a cluster, both by `doing.py`; `server.py` hands in to a server
 pipeline.py    builds ahead, gradings, second tries, never more at once than there is room for
 store.py       the results on disk, whole after a kill
 run.py         a batch from its entries to its results

@@ -11,8 +11,10 @@ import typer
 
 from harness.cli import text
 from harness.cli.batch_progress import batch_progress
+from harness.cli.config import warn_if_exposed
 from harness.cli.errors import JUDGE_ERROR, guarded
 from harness.cli.grading import Sandbox
+from harness.cli.server import need_server
 from harness.cli.signals import say
 from harness.cli.streams import WrongUse, claimed_stdout
 
@@ -49,11 +51,15 @@ def batch(
         ),
     ] = "auto",
     executor: Annotated[
-        str, typer.Option(metavar="local|ray", help="Who grades: this machine, or a Ray cluster.")
+        str,
+        typer.Option(metavar="local|ray|server", help="Who grades: this machine, a Ray cluster, a server's agents."),
     ] = "local",
     ray_address: Annotated[
         str, typer.Option(metavar="HOST:PORT", envvar="RAY_ADDRESS", help="The cluster; auto: the one of this machine.")
     ] = "auto",
+    server: Annotated[
+        str | None, typer.Option(metavar="URL", help="The server; it and your key by default as harness config shows.")
+    ] = None,
     check: Annotated[bool, typer.Option("--check", help="Build and check, without timing.")] = False,
     workload: Annotated[
         str | None, typer.Option(metavar="NAME", help="One set of sizes, which every problem must have.")
@@ -73,8 +79,10 @@ def batch(
     sandbox: Sandbox = None,
 ) -> int:
     """Grade many submissions; exit code 1 when something could not be used or graded."""
-    if executor not in ("local", "ray"):
-        raise WrongUse(f"there is no executor {executor!r}; there are local and ray.")
+    if executor not in ("local", "ray", "server"):
+        raise WrongUse(f"there is no executor {executor!r}; there are local, ray and server.")
+    if executor == "server" and (interval or budget or sandbox):
+        raise WrongUse("a server has its own interval, budget and sandbox; leave those options out.")
     with claimed_stdout():
         from harness.batch.executor import Gone
         from harness.batch.inputs import BadInput
@@ -96,6 +104,8 @@ def batch(
         async def graded() -> Tally:
             if executor == "ray":
                 opened = await _cluster(ray_address, devices)
+            elif executor == "server":
+                opened = await _agents(server, devices)
             else:
                 opened = _this_machine(devices, builders, overlap)
             return await _run(entries, opened, out, not_used, options, trials)
@@ -117,6 +127,18 @@ async def _cluster(address: str, devices: str) -> Executor:
 
     try:
         return await RayExecutor.connect(address, devices, say=lambda what: say(text.one_line(what, 500)))
+    except Gone as error:
+        raise WrongUse(str(error)) from None
+
+
+async def _agents(server: str | None, devices: str) -> Executor:
+    need_server()
+    from harness.batch.executor import Gone
+    from harness.batch.server import ServerExecutor
+
+    warn_if_exposed()
+    try:
+        return await ServerExecutor.connect(server, None, devices)
     except Gone as error:
         raise WrongUse(str(error)) from None
 

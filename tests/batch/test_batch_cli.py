@@ -146,6 +146,8 @@ def test_ctrl_c_ends_everything_and_leaves_whole_results(tmp_path: Path) -> None
     [
         (["--problems", "nowhere"], "no problem that can be used"),
         (["--executor", "abacus"], "there is no executor 'abacus'"),
+        (["--executor", "server", "--budget", "1"], "its own interval, budget and sandbox"),
+        (["--executor", "server", "--server", "http://127.0.0.1:1"], "can't be reached"),
         (["--submissions", "nowhere"], "no submission that can be graded"),
         (["--devices", "cuda:77"], "There is no"),
         (["--devices", "cpu,cpu"], "name each device once"),
