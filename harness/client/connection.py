@@ -10,7 +10,7 @@ from harness.client.errors import ClientError, Unreachable
 from harness.client.requests import check_address
 from harness.settings import SettingsError, look_up
 
-_TIMEOUT = httpx.Timeout(30.0, connect=10.0)
+_TIMEOUT = httpx.Timeout(60.0, connect=20.0)
 """A stream says something every 15 s at least."""
 
 

@@ -21,7 +21,7 @@ import yaml
 from local_base import packages, write_base
 from server_fakes import ROOT, SOURCE, has_interval, write_problem
 
-from harness.client import Client, Patience
+from harness.client import Client
 from harness.sandbox import DockerSandbox
 from harness.sandbox.containers import _connect
 
@@ -151,7 +151,7 @@ def test_a_server_and_an_agent_in_containers_grade_a_submission(docker: Any, ima
         command = ["cpu" if word == "cuda:0" else word for word in told]
         assert command != told
         agent = containers.start("agent", command, {"HARNESS_SERVER": url, "HARNESS_KEY": machine})
-        with Client(url, ada, patience=Patience(retries=1)) as client:
+        with Client(url, ada) as client:
             one = client.submit("scaled", SOURCE)
             done = client.wait(one["id"])
             assert done["verdict"] == "accepted", (done["report"]["reason"], containers.log(agent))
