@@ -95,13 +95,16 @@ class Containers:
         )
         if len(options) < len(told["security_opt"]):
             host["MaskedPaths"], host["ReadonlyPaths"] = [], []  # as the command line takes that option
-        check = dict(self._docker.inspect_image(self._image)["Config"]["Healthcheck"])
+        check = {"test": ["NONE"]}
+        if not told.get("healthcheck", {}).get("disable"):
+            found = self._docker.inspect_image(self._image)["Config"]["Healthcheck"]
+            check = {"test": found["Test"], "interval": 2 * 10**9, "timeout": found["Timeout"]}
         made: str = self._docker.create_container(
             self._image,
             command,
             host_config=host,
             environment={**environment, "HARNESS_PORT": str(self._port), "PYTHONPATH": "/deps"},
-            healthcheck={"test": check["Test"], "interval": 10**9, "timeout": check["Timeout"]},
+            healthcheck=check,
         )["Id"]
         self.made.append(made)
         self._docker.start(made)
