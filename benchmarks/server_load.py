@@ -220,7 +220,9 @@ class Cpu:
         store = 0.0
         if self._rig.postgres is not None:
             first = self._rig.postgres.main()
-            store = sum(map(_used, [first, *first.children(recursive=True)]))
+            ended = first.cpu_times()
+            store = ended.children_user + ended.children_system
+            store += sum(map(_used, [first, *first.children(recursive=True)]))
         return _used(self._rig.server.process), store, _used(psutil.Process())
 
     def seconds(self) -> float:

@@ -111,3 +111,7 @@ def _rank(database: Database) -> None:
             f"INSERT INTO boards ({board}, changes) SELECT DISTINCT {board}, 1 FROM standings",
         ):
             session.connection().exec_driver_sql(statement)
+        if database.url.get_backend_name() == "postgresql":
+            session.connection().exec_driver_sql(
+                "SELECT setval(pg_get_serial_sequence('submissions', 'number'), (SELECT max(number) FROM submissions))"
+            )

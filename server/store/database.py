@@ -21,6 +21,8 @@ from sqlalchemy.orm import Session
 _MIGRATIONS = Path(__file__).parent / "migrations"
 
 
+_THREADS = 40
+"""As many as the web server runs requests in: none of them waits for a connection."""
 # A connection that hangs, because its server's machine or the network has gone, is given up and not waited for.
 _POSTGRESQL = {
     "connect_timeout": 5,
@@ -44,12 +46,17 @@ class Database:
         if self.url.get_backend_name() == "postgresql":
             self.url = self.url.set(drivername="postgresql+psycopg")
             self._reader = self._writer = sa.create_engine(
-                self.url, pool_size=20, max_overflow=20, pool_timeout=10, pool_pre_ping=True, connect_args=_POSTGRESQL
+                self.url,
+                pool_size=_THREADS,
+                max_overflow=0,
+                pool_timeout=10,
+                pool_pre_ping=True,
+                connect_args=_POSTGRESQL,
             )
             return
         if self.url.get_backend_name() != "sqlite":
             raise ValueError(f"a store is SQLite or PostgreSQL, not {self.url.get_backend_name()}")
-        self._reader = _sqlite(self.url, "BEGIN", pool_size=20, max_overflow=20)
+        self._reader = _sqlite(self.url, "BEGIN", pool_size=_THREADS, max_overflow=0)
         self._writer = _sqlite(self.url, "BEGIN IMMEDIATE", pool_size=1, max_overflow=0)
 
     @classmethod
