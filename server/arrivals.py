@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from sqlalchemy import func, insert, select
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.orm import Session
 from starlette.concurrency import run_in_threadpool
 
@@ -80,7 +80,8 @@ class Accepted:
     """As `Waiting.place` says."""
 
 
-Outcome = Accepted | QueueFull | KeyReused
+Outcome = Accepted | Exception
+"""QueueFull and KeyReused, and whatever else came in the way."""
 
 
 def hand_in(database: Database, arrival: Arrival) -> Accepted:
@@ -96,13 +97,22 @@ def hand_in_all(database: Database, arrivals: Sequence[Arrival]) -> list[Outcome
     try:
         with database.write() as session:
             return add_all(session, arrivals)
-    except IntegrityError:
-        # An Idempotency-Key came to another server at the same time, which was first. One by one, then; and at the
-        # second try it is found.
-        if len(arrivals) > 1:
-            return [outcome for one in arrivals for outcome in hand_in_all(database, [one])]
+    except DBAPIError as error:
+        if len(arrivals) > 1:  # one of them, and the others have nothing to do with it
+            return [_alone(database, one) for one in arrivals]
+        if not isinstance(error, IntegrityError):
+            raise
+        # Its Idempotency-Key came to another server at the same time, which was first: now it is found.
         with database.write() as session:
             return add_all(session, arrivals)
+
+
+def _alone(database: Database, arrival: Arrival) -> Outcome:
+    try:
+        (outcome,) = hand_in_all(database, [arrival])
+    except Exception as error:  # noqa: BLE001 - the answer to this one and to no other
+        return error
+    return outcome
 
 
 def add_all(session: Session, arrivals: Sequence[Arrival]) -> list[Outcome]:
@@ -110,7 +120,7 @@ def add_all(session: Session, arrivals: Sequence[Arrival]) -> list[Outcome]:
     unfinished = _unfinished(session, {one.user_id for one in arrivals if one.max_queued is not None})
     known = _known(session, arrivals)
     fresh: list[Submission] = []
-    found: list[Submission | QueueFull | KeyReused] = []
+    found: list[Submission | Exception] = []
     for one in arrivals:
         earlier = None if one.key is None else known.get((one.user_id, one.key))
         if earlier is not None:

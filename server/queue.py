@@ -46,12 +46,13 @@ class Waiting:
         lines = self._by_priority.get(submission.priority, {})
         if submission.state != State.QUEUED or of_user not in lines:
             return None
-        waiting, _, newest, served = lines[of_user]
+        waiting, first, newest, served = lines[of_user]
         own = waiting - 1 if newest == number else self._older(submission)
         before = own
         for user_id, (waiting, oldest, _, last_served) in lines.items():
             if user_id != of_user:
-                goes_first = last_served < served or (last_served == served and oldest < number)
+                # Who comes before the user's oldest keeps doing so, turn for turn.
+                goes_first = (last_served, oldest) < (served, first)
                 before += min(waiting, own + goes_first)
         for priority, above in self._by_priority.items():
             if priority > submission.priority:

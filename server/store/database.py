@@ -21,8 +21,8 @@ from sqlalchemy.orm import Session
 _MIGRATIONS = Path(__file__).parent / "migrations"
 
 
-_THREADS = 40
-"""As many as the web server runs requests in: none of them waits for a connection."""
+_CONNECTIONS = 16
+"""Kept open at most. Fewer than threads: what holds one is short, and each has its own cache."""
 # A connection that hangs, because its server's machine or the network has gone, is given up and not waited for.
 _POSTGRESQL = {
     "connect_timeout": 5,
@@ -47,17 +47,18 @@ class Database:
             self.url = self.url.set(drivername="postgresql+psycopg")
             self._reader = self._writer = sa.create_engine(
                 self.url,
-                pool_size=_THREADS,
+                pool_size=_CONNECTIONS,
                 max_overflow=0,
                 pool_timeout=10,
                 pool_pre_ping=True,
+                pool_use_lifo=True,
                 connect_args=_POSTGRESQL,
             )
             return
         if self.url.get_backend_name() != "sqlite":
             raise ValueError(f"a store is SQLite or PostgreSQL, not {self.url.get_backend_name()}")
-        self._reader = _sqlite(self.url, "BEGIN", pool_size=_THREADS, max_overflow=0)
-        self._writer = _sqlite(self.url, "BEGIN IMMEDIATE", pool_size=1, max_overflow=0)
+        self._reader = _sqlite(self.url, "BEGIN", pool_size=_CONNECTIONS)
+        self._writer = _sqlite(self.url, "BEGIN IMMEDIATE", pool_size=1)
 
     @classmethod
     def file(cls, path: Path) -> Database:
@@ -117,8 +118,15 @@ def _config(connection: sa.Connection) -> Config:
     return config
 
 
-def _sqlite(url: sa.URL, begin: str, **pool: int) -> sa.Engine:
-    engine = sa.create_engine(url, connect_args={"timeout": 30.0}, poolclass=sa.QueuePool, **pool)
+def _sqlite(url: sa.URL, begin: str, pool_size: int) -> sa.Engine:
+    engine = sa.create_engine(
+        url,
+        connect_args={"timeout": 30.0},
+        poolclass=sa.QueuePool,
+        pool_size=pool_size,
+        max_overflow=0,
+        pool_use_lifo=True,  # those that are needed only now and then keep their caches small
+    )
 
     @sa.event.listens_for(engine, "connect")
     def connect(connection: Any, _: object) -> None:
