@@ -1,4 +1,4 @@
-"""Linear recurrence, near the floor: every element is read once and written once. Teaches the associative rule.
+"""Linear recurrence in one pass: every element is read once and written once. Teaches the associative rule.
 
 A run of steps does one thing to the state before it: h -> product * h + own. Two runs in a row do
 (p1, s1).(p2, s2) = (p1 * p2, p2 * s1 + s2), and so a sequence can be cut anywhere. Here a block keeps 64 channels of

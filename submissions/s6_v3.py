@@ -1,4 +1,4 @@
-"""Selective scan, fast: two kernels for the whole module. Teaches what is left when memory is not the limit.
+"""Selective scan, third try: two kernels for the whole module. Teaches what is left when memory is not the limit.
 
 project     x times the three projections' weights in one product, on the tensor cores. Tf32's 11 bits are too few for
             fp32, but v = high + low holds 22, and x_high * w_high + x_high * w_low + x_low * w_high is as accurate as
