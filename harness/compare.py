@@ -8,7 +8,7 @@ NaN or infinite the output must be the same.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -17,7 +17,10 @@ from harness.claims import LeafClaim
 from harness.report import LeafReport
 from harness.spec import Tolerance
 from harness.transfer import TensorSpec, flat_bytes
-from harness.tree import Skeleton, TreeError, difference, paths, scalars, take_apart
+from harness.tree import Skeleton, TreeError, difference, paths, put_together, scalars, take_apart
+
+Judge = Callable[[object, object], "str | None"]
+"""Takes an output and the reference's; what is wrong with it, or None."""
 
 _DEFAULTS = {
     "float64": 1e-7,
@@ -33,6 +36,8 @@ _DEFAULTS = {
 
 _PIECE = 1 << 26
 """Elements that are looked at together: a large output needs no second copy of itself."""
+_SAID = 1000
+"""Characters of what an author's check says."""
 _FILL, _FILLS_MAX = 1e4, 4
 """A magnitude so many times the others' root mean square is a filling and no result; so many of them are seen."""
 
@@ -68,6 +73,8 @@ class Expected:
     scalars: dict[str, object]
     parameter_leaves: frozenset[int]
     """Leaves that the reference itself returns as a Parameter."""
+    judge: Judge | None = None
+    """The author's own check, which decides instead of the tolerance where there is one."""
 
     @property
     def specs(self) -> list[TensorSpec]:
@@ -79,8 +86,16 @@ class Expected:
         """Bytes of all leaves."""
         return sum(spec.nbytes for spec in self.specs)
 
+    def value(self) -> object:
+        """The output itself again, in copies."""
+        leaves = []
+        for leaf in self.leaves:
+            flat = torch.view_as_complex(leaf.flat.view(-1, 2)) if leaf.parts == 2 else leaf.flat
+            leaves.append(flat.clone().view(leaf.spec.shape))
+        return put_together(self.skeleton, leaves)
+
     @classmethod
-    def of(cls, value: object, tolerance: Tolerance) -> Expected:
+    def of(cls, value: object, tolerance: Tolerance, judge: Judge | None = None) -> Expected:
         """Take the reference's output. Raises Unusable for a type that has no place in an output."""
         skeleton, tensors = take_apart(value, sort_keys=True)
         _refuse_others(skeleton)
@@ -107,7 +122,7 @@ class Expected:
                 )
             )
         parameters = frozenset(i for i, tensor in enumerate(tensors) if type(tensor) is torch.nn.Parameter)
-        return cls(skeleton, leaves, scalars(skeleton, "output"), parameters)
+        return cls(skeleton, leaves, scalars(skeleton, "output"), parameters, judge)
 
 
 @dataclass(frozen=True)
@@ -168,9 +183,47 @@ def check_form(expected: Expected, value: Skeleton, leaves: Sequence[LeafClaim],
 def compare(expected: Expected, pieces: Iterable[tuple[int, int, torch.Tensor]], trial: int) -> list[LeafReport]:
     """Compare every leaf; `pieces` are (leaf number, first byte, bytes) as they come from the other side."""
     tallies = [_Tally(leaf) for leaf in expected.leaves]
+    whole = None if expected.judge is None else _Whole(expected)
     for index, first, data in pieces:
         tallies[index].add(first, data)
-    return [tally.report(trial) for tally in tallies]
+        if whole is not None:
+            whole.add(index, first, data)
+    reports = [tally.report(trial) for tally in tallies]
+    if whole is None or expected.judge is None:
+        return reports
+    said = expected.judge(whole.value(), expected.value()) if whole.complete else "a part of it is missing"
+    return [_judged(report, said) for report in reports]
+
+
+class _Whole:
+    """An output put together again, in memory of our own, for a check that wants all of it."""
+
+    def __init__(self, expected: Expected) -> None:
+        self._expected = expected
+        self._seen = 0
+        device = expected.leaves[0].flat.device if expected.leaves else torch.device("cpu")
+        self._bytes = [torch.empty(spec.nbytes, dtype=torch.uint8, device=device) for spec in expected.specs]
+
+    def add(self, index: int, first: int, data: torch.Tensor) -> None:
+        self._bytes[index][first : first + data.numel()].copy_(data)
+        self._seen += data.numel()
+
+    @property
+    def complete(self) -> bool:
+        return self._seen == self._expected.nbytes
+
+    def value(self) -> object:
+        leaves = []
+        for spec, data in zip(self._expected.specs, self._bytes, strict=True):
+            dtype = getattr(torch, spec.dtype)
+            leaves.append((data != 0 if dtype is torch.bool else data.view(dtype)).view(spec.shape))
+        return put_together(self._expected.skeleton, leaves)
+
+
+def _judged(report: LeafReport, said: str | None) -> LeafReport:
+    """A leaf whose figures are shown, and decide nothing."""
+    reading = f"The problem's own check {'accepts' if said is None else 'refuses'} it."
+    return report.model_copy(update={"ok": said is None, "own_check": (said or "")[:_SAID], "reading": reading})
 
 
 def worst(reports: Sequence[list[LeafReport]]) -> list[LeafReport]:

@@ -112,7 +112,7 @@ def grade(
     problem = problem if isinstance(problem, Problem) else Problem.load(problem)
     evidence = Evidence(mode=mode)
     try:
-        loaded = submission if isinstance(submission, Submission) else Submission.load(submission)
+        loaded = problem.submission(submission)
         info = SubmissionInfo(
             path=None if loaded.path is None else str(loaded.path), name=loaded.name, sha256=loaded.sha256
         )
@@ -253,7 +253,7 @@ class _Grading:
             usable = self._take_device(workers, on_device) if candidate.process.opened else None
             with self._stage("build"):
                 candidate.wait_ready()
-                candidate.import_source(submission.source, submission.file_name, "ModelNew", self.limits.import_s)
+                candidate.import_program(self.problem.program_of(submission), self.limits.import_s)
             if self.evidence.mode == "compile":
                 self._compile_rest(candidate, oracle)
                 return
@@ -388,7 +388,7 @@ class _Grading:
         for worker in workers:
             worker.wait_ready()
             worker.open_device()
-            worker.import_source(self.problem.reference_source, "reference.py", "Model", self.limits.import_s)
+            worker.import_program(self.problem.reference.program(), self.limits.import_s)
 
     def _time(
         self,
@@ -458,7 +458,7 @@ class _Grading:
     def _counting(self, submission: Submission) -> contextlib.AbstractContextManager[Count]:
         """What reads counters in the profile stage; its worker starts at once, to be up by then."""
         wanted = self.evidence.mode == "profile" and self.device.kind == "cuda" and self.profiler != "torch"
-        subject = Subject(submission.source, submission.file_name, self.seeds, self.limits, self.sandbox.name)
+        subject = Subject(self.problem.program_of(submission), self.seeds, self.limits, self.sandbox.name)
         return counting(self._wrapped_worker, subject, wanted=wanted)
 
     def _profile(self, candidate: Worker, oracle: Oracle, submission: Submission, count: Count) -> None:
@@ -593,6 +593,8 @@ class _Grading:
             problem=ProblemInfo(
                 id=self.problem.id,
                 version=self.problem.version,
+                format=self.problem.format,
+                notes=list(self.problem.notes),
                 workload=RANKING if several else workload.name,
                 args={} if several else dict(workload.args),
             ),

@@ -11,7 +11,7 @@ from typing import Any
 import numpy
 import torch
 
-from harness.compare import Expected, Unusable
+from harness.compare import Expected, Judge, Unusable
 from harness.generators import seed_torch
 from harness.problem import Problem, ProblemError, Workload
 from harness.transfer import TensorSpec
@@ -25,6 +25,8 @@ class Oracle:
         self._problem = problem
         self._device = device
         self._module = problem.module(workload)
+        self.destinations = [(name, TensorSpec(dtype, shape)) for name, dtype, shape in self._module.destinations()]
+        """The outputs that a submission in destination-passing style is given."""
         self._model: Any = None
         self._initial_buffers: dict[str, torch.Tensor] = {}
         self.draws = False
@@ -80,6 +82,8 @@ class Oracle:
 
     def expected_of(self, inputs: list[Any], call_seed: int) -> Expected:
         """What the reference returns for these inputs, which are its own from here on."""
+        # Before the reference runs, which may change what it is given.
+        judge = self._judge(inputs) if self._module.has_judge else None
         before = [(buffer, buffer._version) for _, buffer in self._buffers()]
         with _seeded(call_seed, self._device), torch.no_grad(), self._module.blaming("Model.forward"):
             drawn = _generator_state(self._device)
@@ -87,7 +91,7 @@ class Oracle:
             self.draws |= _generator_state(self._device) != drawn
         self.buffers_move |= any(buffer._version != version for buffer, version in before)
         try:
-            expected = Expected.of(returned, self._problem.spec.tolerance)
+            expected = Expected.of(returned, self._problem.spec.tolerance, judge)
             inputs_bytes = sum(leaf.nbytes for leaf in take_apart(inputs)[1])
             self.call_bytes = max(self.call_bytes, expected.nbytes + inputs_bytes)
             self.output_bytes = max(self.output_bytes, expected.nbytes)
@@ -95,6 +99,18 @@ class Oracle:
             return expected
         except (Unusable, TreeError) as error:
             raise ProblemError(f"The reference of {self._problem.id} can't be graded against: {error}.") from error
+
+    def _judge(self, inputs: list[Any]) -> Judge:
+        """The author's own check of outputs for these inputs. It gets copies: whatever it does, it does to those."""
+        skeleton, leaves = take_apart(inputs)
+        kept = [leaf.clone() for leaf in leaves]
+
+        def judge(output: Any, expected: Any) -> str | None:
+            with _generators_kept(self._device), torch.no_grad(), torch.device(self._device):
+                given = put_together(skeleton, [leaf.clone() for leaf in kept])
+                return self._module.judge(given, output, expected)
+
+        return judge
 
     @property
     def model(self) -> Any:
@@ -107,10 +123,6 @@ class Oracle:
         """What another form of the reference model returns for these inputs; `within` is entered around the call."""
         with _seeded(call_seed, self._device), torch.no_grad(), within or contextlib.nullcontext():
             return model(*inputs)
-
-    def reference_source(self) -> str:
-        """The text of reference.py, for the process in which it is timed."""
-        return self._problem.reference_source
 
     def _buffers(self) -> list[tuple[str, torch.Tensor]]:
         return list(self._model.named_buffers()) if isinstance(self._model, torch.nn.Module) else []

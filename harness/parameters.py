@@ -22,7 +22,7 @@ def construct_both(
     """
     arguments = oracle.init_inputs(seed)
     oracle.construct(arguments, seed)
-    theirs = worker.construct(arguments, seed, limit_s, model=model)
+    theirs = worker.construct(arguments, seed, limit_s, model=model, destinations=oracle.destinations)
     ours = oracle.state_specs()
     if not ours:
         return "none", None

@@ -1,7 +1,7 @@
-"""A problem: a folder with problem.toml and reference.py, or one KernelBench file.
+"""A problem, whatever format it was written in (``harness/formats/``): sizes, settings, the right answer.
 
 Loading reads and checks text; it runs nothing of the author's and does not import torch. ``Problem.module`` runs
-reference.py, on the trusted side only.
+the reference, on the trusted side only.
 """
 
 from __future__ import annotations
@@ -9,20 +9,21 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
 from harness.expressions import Expression, ExpressionError
-from harness.reference import ReferenceModule, ReferenceText
-from harness.spec import RANKING, DeviceHint, FloorWork, ProblemError, ProblemSpec, WorkloadSpec, parse_spec
+from harness.program import Calling, Program
+from harness.reference import Reference, ReferenceModule
+from harness.spec import RANKING, DeviceHint, FloorWork, ProblemError, ProblemSpec, WorkloadSpec
+from harness.submission import MODEL_NEW, Submission
 
 __all__ = ["FloorWay", "Problem", "ProblemError", "ProblemSpec", "ReferenceModule", "Workload"]
 
 DeviceKind = Literal["cuda", "cpu"]
 
-_MAX_FILE_BYTES = 4 << 20
 _VERSION_FORMAT = "1"  # change it when the same files would be graded as another problem
 
 
@@ -63,9 +64,17 @@ class Problem:
     version: str
     """SHA-256 over reference.py and the part of problem.toml that can change a grading: no titles, no README."""
     spec: ProblemSpec
-    reference: ReferenceText
+    reference: Reference
     statement: str | None
     """README.md, or None."""
+    format: str = "kernelbench"
+    """Which of the formats it was written in."""
+    calling: Calling = MODEL_NEW
+    """What a submission has to define."""
+    beside: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Texts by name that a submission may import."""
+    notes: tuple[str, ...] = ()
+    """What the format can't say, or what of it is not followed: sentences for a reader."""
 
     @property
     def reference_source(self) -> str:
@@ -74,39 +83,53 @@ class Problem:
 
     @classmethod
     def load(cls, path: Path | str) -> Problem:
-        """Read a problem folder or a KernelBench file. Raises ProblemError."""
-        path = Path(path)
-        try:
-            path = path.resolve(strict=True)
-        except (OSError, RuntimeError, ValueError):
-            raise ProblemError(f"There is no problem at {str(path)!r}; give a folder or a .py file.") from None
-        if path.is_dir():
-            toml = path / "problem.toml"
-            if not toml.is_file():
-                raise ProblemError(
-                    f"The folder {path} has no problem.toml; add one (an empty file will do) or name another folder."
-                )
-            spec = parse_spec(_read(toml), str(toml))
-            reference_path, name = path / "reference.py", path.name
-            readme = path / "README.md"
-            statement = _read(readme) if readme.is_file() else None
-        elif path.suffix == ".py":
-            spec, statement, reference_path, name = ProblemSpec(), None, path, path.stem
-        else:
-            raise ProblemError(f"{path} is neither a folder nor a .py file; give a folder or a KernelBench file.")
-        if not reference_path.is_file():
-            raise ProblemError(f"The folder {path} has no reference.py; add it, with Model, get_inputs and so on.")
-        reference = ReferenceText.read(_read(reference_path), str(reference_path))
+        """Read a problem in any of the formats. Raises ProblemError."""
+        from harness.formats import load
+
+        return load(path)
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        path: Path,
+        spec: ProblemSpec,
+        reference: Reference,
+        *,
+        statement: str | None,
+        format: str = "kernelbench",
+        calling: Calling = MODEL_NEW,
+        beside: Mapping[str, str] | None = None,
+        notes: Sequence[str] = (),
+    ) -> Problem:
+        """A problem of these parts, checked as far as only all of them together can be. Raises ProblemError."""
         problem = cls(
             id=_safe_id(name),
             path=path,
-            version=_version(spec, reference.source),
+            version=_version(spec, reference.content()),
             spec=spec,
             reference=reference,
             statement=statement,
+            format=format,
+            calling=calling,
+            beside=dict(beside or {}),
+            notes=tuple(notes),
         )
         problem._check_workloads()
         return problem
+
+    def submission(self, given: Submission | str | Path) -> Submission:
+        """A submission to this problem, from a file or as it is. Raises SubmissionError."""
+        if not isinstance(given, Submission):
+            return Submission.load(given, self.calling)
+        if given.calling == self.calling:
+            return given
+        return replace(Submission.from_source(given.source, given.name, self.calling), path=given.path)
+
+    def program_of(self, submission: Submission) -> Program:
+        """What is run of a submission, with what may lie beside it."""
+        program = submission.program
+        return replace(program, files={**self.beside, **program.files})
 
     def workload(self, name: str | None, device_kind: DeviceKind) -> Workload:
         """The named workload, or the default for the kind of device. Raises ProblemError for an unknown name."""
@@ -153,7 +176,7 @@ class Problem:
 
     def module(self, workload: Workload) -> ReferenceModule:
         """Run reference.py in a fresh module, with the workload's keywords. Raises ProblemError for what it raises."""
-        return ReferenceModule(self.reference, workload.args)
+        return self.reference.module(workload.args)
 
     def _resolve(self, name: str, spec: WorkloadSpec) -> Workload:
         return Workload(
@@ -186,27 +209,11 @@ class Problem:
             self.floor_ways(self._resolve(name, spec))
 
 
-def _read(path: Path) -> str:
-    """The text of a problem's file, with ``\\n`` line ends."""
-    try:
-        with path.open("rb") as file:
-            data = file.read(_MAX_FILE_BYTES + 1)
-    except OSError as error:
-        raise ProblemError(f"{path} cannot be read ({error.strerror or error}); check the file.") from None
-    if len(data) > _MAX_FILE_BYTES:
-        raise ProblemError(f"{path} is larger than {_MAX_FILE_BYTES >> 20} MiB; make it a text of a few pages.")
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ProblemError(f"{path} is not UTF-8 (byte {error.start}); save it as UTF-8.") from None
-    return text.replace("\r\n", "\n").replace("\r", "\n")
-
-
 def _safe_id(name: str) -> str:
     safe = re.sub(r"[^A-Za-z0-9._-]", "_", name).lstrip(".-")[:100]
     return safe or "problem"
 
 
-def _version(spec: ProblemSpec, reference_source: str) -> str:
-    content = json.dumps([_VERSION_FORMAT, spec.graded_content(), reference_source])
+def _version(spec: ProblemSpec, reference: object) -> str:
+    content = json.dumps([_VERSION_FORMAT, spec.graded_content(), reference])
     return hashlib.sha256(content.encode("ascii")).hexdigest()

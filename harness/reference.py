@@ -1,7 +1,6 @@
-"""reference.py: what its text says before it runs, and a fresh module of it that runs on the trusted side.
+"""The right answer: what a format says of it (`Reference`, `ReferenceModule`), and how KernelBench does.
 
-A problem's author is trusted and may still make mistakes: whatever the author's code raises becomes a ``ProblemError``
-that names the line in the author's file.
+reference.py is first read as text; a fresh module of it then runs on the trusted side.
 """
 
 from __future__ import annotations
@@ -10,21 +9,16 @@ import ast
 import contextlib
 import copy
 import inspect
-import itertools
-import linecache
-import sys
-import traceback
-import types
-import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
+from harness.authored import Authored
+from harness.program import Calling, Program
 from harness.pysource import SourceSyntaxError, parse_source, top_level_names
 from harness.spec import ProblemError
 
 REQUIRED_NAMES = ("Model", "get_inputs", "get_init_inputs")
-_serial = itertools.count()
 
 
 @dataclass(frozen=True)
@@ -97,40 +91,102 @@ class ReferenceText:
                     "set; give each parameter a default."
                 )
 
+    def module(self, args: Mapping[str, object]) -> ReferenceModule:
+        """A fresh execution."""
+        return KernelBenchModule(self, args)
+
+    def program(self) -> Program:
+        """The text itself; what a model is made with comes from here."""
+        return Program(self.source, "reference.py", Calling("Model"))
+
+    def content(self) -> object:
+        """The text."""
+        return self.source
+
 
 class ReferenceModule:
-    """One execution of reference.py, with one workload's arguments. Imports whatever the author imports: torch."""
+    """One execution of a reference, with one workload's arguments. Each format of problems has one of its own."""
+
+    def __init__(self, authored: Authored, where: str) -> None:
+        self._authored = authored
+        self._where = where
+
+    @property
+    def Model(self) -> Callable[..., Any]:  # the name that KernelBench gives it
+        """What makes the model, a ``torch.nn.Module`` or anything that can be called."""
+        raise NotImplementedError
+
+    def get_inputs(self) -> list[Any]:
+        """The positional arguments of one call, fresh, made under the caller's default device and generator."""
+        raise NotImplementedError
+
+    def get_init_inputs(self) -> list[Any]:
+        """The positional arguments of ``Model`` and of what a submission has in its place."""
+        return []
+
+    def destinations(self) -> list[tuple[str, str, tuple[int, ...]]]:
+        """Name, dtype and shape of what a submission in destination-passing style writes to."""
+        return []
+
+    def judge(self, inputs: list[Any], output: Any, expected: Any) -> str | None:
+        """What the problem's own check says of an output, beside what was expected: None where it accepts it. Only
+        where ``has_judge``."""
+        raise NotImplementedError
+
+    has_judge = False
+    """Whether the author brings a check that decides, instead of a tolerance."""
+
+    def blaming(self, doing: str) -> contextlib.AbstractContextManager[None]:
+        """As in ``Authored``."""
+        return self._authored.blaming(doing)
+
+
+class Reference(Protocol):
+    """The right answer as text: what is known of it without running it."""
+
+    @property
+    def source(self) -> str:
+        """The text that people are shown."""
+
+    def default_sizes(self) -> dict[str, object]:
+        """Sizes that hold where a workload sets no other. Raises ProblemError."""
+
+    def check_args(self, args: Mapping[str, object], workload: str) -> None:
+        """Raises ProblemError for arguments that can't be used."""
+
+    def module(self, args: Mapping[str, object]) -> ReferenceModule:
+        """Run it, for one workload. Raises ProblemError for whatever the author's code raises."""
+
+    def program(self) -> Program:
+        """What a worker imports to have it timed."""
+
+    def content(self) -> object:
+        """All that can change a grading, as JSON has it."""
+
+
+class KernelBenchModule(ReferenceModule):
+    """Model, get_inputs and get_init_inputs, with keywords from the workload."""
 
     def __init__(self, text: ReferenceText, args: Mapping[str, object]) -> None:
-        self._text = text
+        super().__init__(Authored(text.source, text.where), text.where)
         self._args = args
-        name = f"_reference_{next(_serial)}"
-        self._file = f"<{name} {text.where}>"
-        module = types.ModuleType(name)
-        module.__file__ = self._file
-        # Dataclasses and torch.jit look their module up by name; tracebacks and inspect look the text up by file name.
-        sys.modules[name] = module
-        linecache.cache[self._file] = (len(text.source), None, text.source.splitlines(keepends=True), self._file)
-        weakref.finalize(self, _forget, name, self._file)
-        self._namespace = module.__dict__
-        with self.blaming("reference.py itself"):
-            exec(compile(text.source, self._file, "exec", dont_inherit=True), self._namespace)
+        self._namespace = self._authored.namespace
         for required in REQUIRED_NAMES:
             if not callable(self._namespace.get(required)):
                 raise ProblemError(f"{text.where} leaves {required} undefined or not callable after it ran; define it.")
 
     @property
-    def Model(self) -> type[Any]:  # the name that KernelBench gives it
+    def Model(self) -> Callable[..., Any]:
         """The author's class, a ``torch.nn.Module``."""
-        model: type[Any] = self._namespace["Model"]
+        model: Callable[..., Any] = self._namespace["Model"]
         return model
 
     def get_inputs(self) -> list[Any]:
-        """The positional arguments of one ``forward``, fresh, made under the caller's default device and generator."""
+        """What the author's function returns."""
         return self._call_for_list("get_inputs")
 
     def get_init_inputs(self) -> list[Any]:
-        """The positional arguments of ``Model`` and ``ModelNew``."""
+        """What the author's function returns."""
         return self._call_for_list("get_init_inputs")
 
     def _call_for_list(self, name: str) -> list[Any]:
@@ -138,7 +194,7 @@ class ReferenceModule:
             value = self._namespace[name](**self._keywords(self._namespace[name]))
         if not isinstance(value, list | tuple):
             raise ProblemError(
-                f"{self._text.where}: {name} returned {type(value).__name__}; it must return a list of arguments."
+                f"{self._where}: {name} returned {type(value).__name__}; it must return a list of arguments."
             )
         return list(value)
 
@@ -149,30 +205,8 @@ class ReferenceModule:
         # Copied, so that an author who appends to a list argument does not change the workload.
         return {name: copy.deepcopy(value) for name, value in self._args.items() if takes_any or name in taken}
 
-    @contextlib.contextmanager
-    def blaming(self, doing: str) -> Iterator[None]:
-        """Within it, whatever the author's code raises becomes a ProblemError that names the line in reference.py;
-        ``doing`` says what ran, e.g. ``"Model.forward"``. The original is the ``__cause__``."""
-        try:
-            yield
-        except (KeyboardInterrupt, GeneratorExit, ProblemError):
-            raise
-        except BaseException as error:  # SystemExit too: a reference that exits is a broken reference
-            frames = traceback.extract_tb(error.__traceback__)
-            lines = [frame.lineno for frame in frames if frame.filename == self._file]
-            place = f", line {lines[-1]}" if lines else ""
-            what = " ".join(str(error).split())[:500] or "no message"
-            raise ProblemError(
-                f"{self._text.where}{place}: {doing} raised {type(error).__name__}: {what}; correct the reference."
-            ) from error
-
 
 _KEYWORD_KINDS = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-
-
-def _forget(name: str, file: str) -> None:
-    sys.modules.pop(name, None)
-    linecache.cache.pop(file, None)
 
 
 def _constants(tree: ast.Module) -> dict[str, object]:

@@ -69,6 +69,10 @@ class ProblemInfo(_Model):
     """The folder's or file's name."""
     version: str
     """SHA-256 of what the problem is (reference and settings): equal versions are the same problem."""
+    format: str = "kernelbench"
+    """What it is written in: kernelbench, gpumode or flashinfer."""
+    notes: list[str] = []
+    """What that format can't say, or what of it is not followed."""
     workload: str
     """The workload's name; `ranking` where several rank together."""
     args: dict[str, Any] = {}
@@ -214,6 +218,8 @@ class LeafReport(_Model):
     precision_ratio: float | None = None
     """Error against a float64 run over the reference's own error against it, on the problem's own inputs, as in
     `audit.precision`; None where that was not judged."""
+    own_check: str | None = None
+    """Where the problem brings a check of its own, which then decides: what it says, empty where it accepts."""
     reading: str = ""
     """One sentence on how to read these figures together."""
 

@@ -10,6 +10,7 @@ that the other side can say what it got. Used on both sides of the wire.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -176,6 +177,16 @@ def describe(skeleton: object) -> str:
     if kind == "other":
         return f"of type {str(content)[:200]}"
     return f"a Python {kind}"
+
+
+def named(returned: Any, names: Sequence[str]) -> Any:
+    """A dict of outputs from a tensor, a tuple or list of them, or a dict; what is none of these stays as it is."""
+    if type(returned) is dict:
+        return {name: returned[name] for name in names if name in returned} | {
+            name: value for name, value in returned.items() if name not in names
+        }
+    values = list(returned) if type(returned) in (tuple, list) else [returned]
+    return dict(zip(names, values, strict=True)) if len(values) == len(names) else returned
 
 
 def _only_item(skeleton: object) -> tuple[str, Any]:

@@ -39,6 +39,8 @@ def number(value: float | str | None) -> str:
 
 def values_message(leaf: LeafReport) -> str:
     """Where an output differs most, and what that looks like."""
+    if leaf.own_check is not None:
+        return f"{leaf.path} is not what the problem asks for. {leaf.reading} It says: {leaf.own_check[:300]}"
     total = math.prod(leaf.shape)
     place = "".join(f"[{index}]" for index in leaf.worst_index or [])
     return (

@@ -1,6 +1,6 @@
 """A worker as the grader sees it: orders go in, claims come out, and nothing it does can hold the grader up.
 
-    wait_ready -> import_source -> open_device -> construct -> load_state -> (put -> call -> fetch -> drop)* -> close
+    wait_ready -> import_program -> open_device -> construct -> load_state -> (put -> call -> fetch -> drop)* -> close
 
 Whatever goes wrong on the other side becomes a WorkerFailure with the phase in which it happened: an exception there, a
 limit, a death, silence, or a broken protocol.
@@ -24,6 +24,7 @@ from harness.build.handout import sealed_copy
 from harness.build.outcome import BuildOutcome
 from harness.device import Device
 from harness.loop import Loop, Ran
+from harness.program import Program
 from harness.sandbox import Exit, Limit
 from harness.stopwatch import Stopwatch
 from harness.transfer import ByteStream, TensorSpec, flat_bytes, offsets
@@ -171,21 +172,43 @@ class Worker:
         """See that the context still works."""
         self._ask({"type": "look"}, "open", _LOOK_S, claims.Done)
 
-    def import_source(self, source: str, filename: str, entry: str, limit_s: float) -> None:
-        """Have the text imported and its class `entry` found. Time spent building doesn't count."""
+    def import_program(self, program: Program, limit_s: float) -> None:
+        """Have a text imported and its entry found. Time spent building doesn't count."""
         self.process.has_work()
-        order = {"type": "import", "source": source, "filename": filename, "entry": entry}
+        order = {
+            "type": "import",
+            "source": program.source,
+            "filename": program.filename,
+            "files": dict(program.files),
+            "entry": program.calling.entry,
+            "style": program.calling.style,
+            "outputs": list(program.calling.outputs),
+        }
         self._ask(order, "import", limit_s, claims.Done)
 
     def construct(
-        self, arguments: Sequence[Any], seed: int, limit_s: float, *, model: str = MAIN, compiled: bool = False
+        self,
+        arguments: Sequence[Any],
+        seed: int,
+        limit_s: float,
+        *,
+        model: str = MAIN,
+        compiled: bool = False,
+        destinations: Sequence[tuple[str, TensorSpec]] = (),
     ) -> dict[str, TensorSpec]:
         """Have a model constructed under the name `model`, and its forward compiled by torch.compile if asked for.
 
-        Returns its state's specs by name.
+        `destinations` are the outputs that a function in destination-passing style is given. Returns its state's specs
+        by name.
         """
         self.put("init", tuple(arguments), on_cpu=True)
-        order = {"type": "construct", "model": model, "seed": seed, "compiled": compiled}
+        order = {
+            "type": "construct",
+            "model": model,
+            "seed": seed,
+            "compiled": compiled,
+            "destinations": [(name, spec.to_json()) for name, spec in destinations],
+        }
         answer = self._ask(order, "construct", limit_s, claims.Constructed)
         return {
             entry.key: TensorSpec(entry.dtype, tuple(entry.shape), None if entry.strides is None else (*entry.strides,))
@@ -194,6 +217,8 @@ class Worker:
 
     def load_state(self, state: dict[str, torch.Tensor], limit_s: float, *, model: str = MAIN) -> None:
         """Have the reference's parameters and buffers loaded."""
+        if not state:
+            return
         self.put("state", tuple(state.values()))
         order = {"type": "load_state", "model": model, "keys": list(state)}
         self._ask(order, "load_state", limit_s, claims.Done)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from harness.formats import is_problem
 from harness.problem import Problem, ProblemError
 
 
@@ -22,7 +23,7 @@ class Catalogue(Mapping[str, Problem]):
         """Every problem folder in a folder. Raises ProblemError: a broken problem is better seen than left out."""
         if not folder.is_dir():
             raise ProblemError(f"There is no folder {folder}; name the one that holds the problem folders.")
-        found = [Problem.load(path) for path in sorted(folder.iterdir()) if (path / "problem.toml").is_file()]
+        found = [Problem.load(path) for path in sorted(folder.iterdir()) if path.is_dir() and is_problem(path)]
         if not found:
             raise ProblemError(
                 f"No problem is in {folder}: none of its folders has a problem.toml; name another folder."

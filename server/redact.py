@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-_SECRET = frozenset({"seed", "worst_value", "worst_expected", "other_processes", "processes"})
+_SECRET = frozenset({"seed", "worst_value", "worst_expected", "own_check", "other_processes", "processes"})
 _OF_VALUES = frozenset({"output.values", "output.timed_values", "output.not_repeatable"})
 
 

@@ -39,7 +39,8 @@ def graded(job: Job, **where: Any) -> Report:
 
     where = {**asdict(job.options), **where}
     try:
-        return grade(job.problem, Submission.from_source(job.content.decode("utf-8-sig"), job.name), **where)
+        text = job.content.decode("utf-8-sig")
+        return grade(job.problem, Submission.from_source(text, job.name, job.problem.calling), **where)
     except (SubmissionError, UnicodeDecodeError):
         pass
     # Only from a file does text that is no submission become a verdict, and not an error.

@@ -1,6 +1,6 @@
 """Submissions from folders and JSONL files. What can't be used is told with its place, and the rest goes on.
 
-DIR           every *.py below it; the path within it is the id
+DIR           every *.py below it, and every *.json where a problem takes solutions; the path within it is the id
 FILE.jsonl    a line each: {"id": ..., "problem": ..., "source": "..."} or {"id": ..., "path": "..."}
 FILE.py       one submission
 """
@@ -84,7 +84,10 @@ def read_submissions(paths: Sequence[Path], index: ProblemIndex) -> Iterator[Ent
 
 def _read(path: Path, index: ProblemIndex) -> Iterator[tuple[str, Entry | BadInput]]:
     if path.is_dir():
-        files = [file for file in sorted(path.rglob("*.py")) if not _hidden(file.relative_to(path))]
+        # Of problems that take none, a .json is something else: KernelBench keeps its results beside the kernels.
+        solutions = any(each.problem.calling.solutions for each in index.named)
+        found = sorted([*path.rglob("*.py"), *(path.rglob("*.json") if solutions else ())])
+        files = [file for file in found if not _hidden(file.relative_to(path))]
         if not files:
             yield str(path), BadInput(str(path), "there is no Python file in it")
         for file in files:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from harness.problem import Problem
 from harness.pysource import SourceSyntaxError, parse_source
+from harness.submission import Submission, SubmissionError
 
 if TYPE_CHECKING:
     from harness.grader import Mode
@@ -56,8 +57,9 @@ class Job:
         A guess from the text that may be wrong either way: then time is lost, and nothing else.
         """
         try:
-            tree = parse_source(self.content.decode("utf-8-sig"))
-        except (SourceSyntaxError, UnicodeDecodeError):
+            submission = Submission.from_source(self.content.decode("utf-8-sig"), self.name, self.problem.calling)
+            tree = parse_source(submission.program.source)
+        except (SubmissionError, SourceSyntaxError, UnicodeDecodeError):
             return False
         return any(_mentions_builder(node) for node in ast.walk(tree))
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.formats import is_problem
 from harness.problem import Problem, ProblemError
 
 _LEVEL = re.compile(r"level[_-]?(\d{1,4})", re.IGNORECASE)
@@ -82,7 +83,8 @@ class ProblemIndex:
 def find_problems(paths: Sequence[Path]) -> Iterator[tuple[Path, Problem | str]]:
     """Every problem at or below those paths, or the sentence that says why it can't be loaded.
 
-    Below a folder: folders with a problem.toml, and Python files in it and in its `levelN` folders.
+    Below a folder: folders that are problems of any format, the definitions of a data set, and Python files in it and
+    in its `levelN` folders.
     """
     seen: set[Path] = set()
     for path in paths:
@@ -97,11 +99,14 @@ def find_problems(paths: Sequence[Path]) -> Iterator[tuple[Path, Problem | str]]
 
 
 def _places(path: Path) -> Iterator[Path]:
-    if not path.is_dir() or (path / "problem.toml").is_file():
+    if not path.is_dir() or is_problem(path):
         yield path
         return
+    if (path / "definitions").is_dir():  # a flashinfer-bench data set
+        yield from sorted((path / "definitions").rglob("*.json"))
+        return
     for child in sorted(path.iterdir()):
-        if child.is_dir() and (child / "problem.toml").is_file():
+        if child.is_dir() and is_problem(child):
             yield child
         elif child.is_dir() and _LEVEL.fullmatch(child.name):
             yield from _places(child)

@@ -38,12 +38,13 @@ def problems(
 
 def _problem_folders(folder: Path) -> Iterator[tuple[Path, Problem | str]]:
     """Each problem, or the sentence that says why it can't be loaded: one broken folder must not hide the others."""
+    from harness.formats import is_problem
     from harness.problem import Problem, ProblemError
 
     if not folder.is_dir():
         raise WrongUse(f"there is no folder {folder}; name the one that holds the problem folders.")
-    paths = [folder] if (folder / "problem.toml").is_file() else sorted(folder.iterdir())
-    paths = [path for path in paths if (path / "problem.toml").is_file()]
+    paths = [folder] if is_problem(folder) else [path for path in sorted(folder.iterdir()) if path.is_dir()]
+    paths = [path for path in paths if is_problem(path)]
     if not paths:
         raise WrongUse(f"no problem is in {folder}: none of its folders has a problem.toml; name another folder.")
     for path in paths:
@@ -60,6 +61,8 @@ def _problem_data(path: Path, loaded: Problem | str) -> dict[str, Any]:
         "path": str(path),
         "id": loaded.id,
         "version": loaded.version,
+        "format": loaded.format,
+        "notes": list(loaded.notes),
         "title": loaded.spec.title,
         "precision": loaded.spec.precision,
         "default_workload": loaded.spec.default_workload.model_dump(),

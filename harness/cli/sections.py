@@ -284,6 +284,13 @@ def warnings(report: Report) -> list[Row]:
     return rows
 
 
+def notes(report: Report) -> list[Row]:
+    """What the problem's format leaves open."""
+    if report.problem is None or not report.problem.notes:
+        return []
+    return [row("format", f"{report.problem.format}: {text.one_line(' '.join(report.problem.notes), 1500)}", "dim")]
+
+
 def stages(ran: list[Stage]) -> list[Row]:
     """Where the time went."""
     if not ran:

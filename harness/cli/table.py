@@ -77,6 +77,7 @@ def all_sections(report: Report, ascii_only: bool) -> list[list[Row]]:
         sections.printed(report.log) if failed else [],
         [
             *sections.warnings(report),
+            *sections.notes(report),
             *sections.build(report.build),
             *sections.stages(report.stages),
             *sections.repeat(report),

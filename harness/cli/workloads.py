@@ -14,7 +14,14 @@ MAX_WORKLOADS = 40
 def workloads(report: Report, ascii_only: bool) -> list[Row]:
     """The score, then each workload; nothing for a report of one."""
     rows = _score(report.ranking, len(report.workloads), ascii_only) if report.ranking is not None else []
-    rows += [_workload(each, ascii_only) for each in report.workloads[:MAX_WORKLOADS]]
+    width = max((len(text.one_line(each.name, 40)) for each in report.workloads[:MAX_WORKLOADS]), default=0)
+    rows += [
+        Row(
+            "" if number else "workloads",
+            Text(f"{text.one_line(each.name, 40):<{width}}  ").append(_words(each, ascii_only)),
+        )
+        for number, each in enumerate(report.workloads[:MAX_WORKLOADS])
+    ]
     if len(report.workloads) > MAX_WORKLOADS:
         rows.append(row("", f"... and {len(report.workloads) - MAX_WORKLOADS} more workloads, in --json"))
     return rows
@@ -32,17 +39,16 @@ def _score(score: RankedScore, count: int, ascii_only: bool) -> list[Row]:
     return rows
 
 
-def _workload(result: WorkloadResult, ascii_only: bool) -> Row:
-    label = text.one_line(result.name, 40)
+def _words(result: WorkloadResult, ascii_only: bool) -> Text:
     timing = result.timing
     if timing is None:
         compared = result.correctness
         right = compared is not None and all(leaf.ok for leaf in compared.leaves)
         words = "right, not timed" if right else "not compared" if compared is None else "wrong"
-        return Row(label, Text(words, style="" if right else "dim" if compared is None else "red"))
-    values = text.durations(timing.candidate.median_us, *timing.candidate.ci95_us, ascii_only=ascii_only)
-    speedup, low, high = text.ratios(timing.speedup, *timing.speedup_ci95)
-    more = f"; {speedup} ({low} to {high})"
+        return Text(words, style="" if right else "dim" if compared is None else "red")
+    value, low, high = text.durations(timing.candidate.median_us, *timing.candidate.ci95_us, ascii_only=ascii_only)
+    faster, least, most = text.ratios(timing.speedup, *timing.speedup_ci95)
+    words = f"{value} ({low} to {high}), {faster} ({least} to {most})"
     if timing.fraction_of_floor is not None:
-        more += f", {text.share(float(f'{timing.fraction_of_floor:.2g}'))} of the floor"
-    return with_interval(label, values, "", more)
+        words += f", {text.share(float(f'{timing.fraction_of_floor:.2g}'))} of the floor"
+    return Text(words)

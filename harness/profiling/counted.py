@@ -19,6 +19,7 @@ from harness.profiling import ncu
 from harness.profiling.metrics import METRICS
 from harness.profiling.rawpage import CountedLaunch, launches
 from harness.profiling.result import CounterSource
+from harness.program import Program
 from harness.sandbox import SandboxError
 from harness.seeds import Seeds
 from harness.spec import Limits
@@ -46,8 +47,7 @@ class Counted:
 class Subject:
     """What the worker is to run."""
 
-    source: str
-    filename: str
+    program: Program
     seeds: Seeds
     limits: Limits
     sandbox: str
@@ -59,7 +59,7 @@ def call_once(worker: Worker, subject: Subject, oracle: Oracle) -> None:
     limits = subject.limits
     worker.wait_ready()
     worker.open_device()
-    worker.import_source(subject.source, subject.filename, "ModelNew", limits.import_s)
+    worker.import_program(subject.program, limits.import_s)
     seed = subject.seeds.parameters()
     construct_both(worker, oracle, seed=seed, limit_s=limits.construct_s, model=MAIN)
     worker.put("counted", tuple(oracle.inputs(subject.seeds.of("profile inputs", 0))))

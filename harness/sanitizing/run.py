@@ -80,7 +80,7 @@ def sanitize(
     """
     began = time.monotonic()
     problem = problem if isinstance(problem, Problem) else Problem.load(problem)
-    loaded = submission if isinstance(submission, Submission) else Submission.load(submission)
+    loaded = problem.submission(submission)
     chosen = open_device(device)
     if chosen.kind != "cuda":
         raise DeviceError(
@@ -139,7 +139,8 @@ class _Job:
         wait: bool,
         on_event: EventSink,
     ) -> None:
-        self._problem, self._workload, self._submission = problem, workload, submission
+        self._problem, self._workload = problem, workload
+        self._program = problem.program_of(submission)
         self._device, self._sandbox, self._on_event = device, sandbox, on_event
         self._seeds = Seeds(seed)
         self._seeds.draw()  # the same inputs for every tool
@@ -170,7 +171,7 @@ class _Job:
                 f"it printed: {said} (where the sandbox keeps it from something, --sandbox none does without: for a "
                 "submission of your own)"
             )
-        places = Places(self._submission.file_name, self._submission.source, built.extensions)
+        places = Places(self._program.filename, self._program.source, built.extensions)
         return gather(tool, parsed, places, seconds=time.monotonic() - began, failure=failure)
 
     def _call(self, program: Sanitizer, tool: Tool, report: int, built: _Built) -> tuple[str | None, bool]:
@@ -209,7 +210,7 @@ class _Job:
             try:
                 worker.wait_ready()
                 up = True
-                worker.import_source(self._submission.source, self._submission.file_name, "ModelNew", limits.import_s)
+                worker.import_program(self._program, limits.import_s)
                 with self._lock.held():
                     self._say(f"workload {self._workload.name}")
                     worker.open_device()

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Literal
 
-from harness.problem import Problem
+from harness.problem import Problem, ProblemError
 from harness.scaffold import problem_texts, submission_texts
 
 _NOT_FOR_SUBMISSIONS = ("get_inputs", "get_init_inputs")
@@ -42,6 +42,11 @@ def new_submission(
     Raises ProblemError for a problem that can't be loaded, and ScaffoldError, without `force`, where the file exists.
     """
     problem = problem if isinstance(problem, Problem) else Problem.load(problem)
+    if problem.format != "kernelbench":
+        raise ProblemError(
+            f"A submission to {problem.id} has the form of {problem.format}, which there is no scaffold for; "
+            "docs/formats.md shows one."
+        )
     path = Path(file)
     if path.suffix != ".py":
         raise ScaffoldError(f"{path} is no Python file: name one that ends in .py.")

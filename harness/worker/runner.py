@@ -32,6 +32,7 @@ from harness.tree import TreeError, put_together, take_apart
 from harness.window import Window, open_window
 from harness.wire import Channel
 from harness.worker.clock import CpuClock, CudaClock, Turns
+from harness.worker.entries import DestinationModel, FunctionModel, bound, find
 from harness.worker.failure import Failure
 from harness.worker.memory import CpuMemory, CudaMemory
 from harness.worker.trace import timeline, trace
@@ -67,7 +68,9 @@ class Runner:
         self._device = torch.device("cpu")
         self._memory: CpuMemory | CudaMemory = CpuMemory()
         self._clock: CpuClock | CudaClock | None = None
-        self._entry: type | None = None
+        self._entry: Any = None
+        self._style = "model"
+        self._outputs: list[str] = []
         self._models: dict[str, Any] = {}
         self._buffers: dict[str, dict[str, torch.Tensor]] = {}
         self._window: Window | None = None
@@ -98,11 +101,17 @@ class Runner:
         return {"type": "done"}
 
     def import_submission(self, order: dict[str, Any]) -> dict[str, Any]:
-        """Import the submission's text as a module and find its class."""
+        """Import the submission's text as a module and find what stands for the model in it."""
         # A real file, since Triton and others read the source of what they compile.
         folder = Path(tempfile.mkdtemp(prefix="submission-"))
         path = self.path = folder / order["filename"]
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(order["source"], encoding="utf-8")
+        for beside, text in order["files"].items():
+            (folder / beside).parent.mkdir(parents=True, exist_ok=True)
+            (folder / beside).write_text(text, encoding="utf-8")
+        if order["files"]:
+            sys.path.insert(0, str(folder))
         name = path.stem if path.stem.isidentifier() else "submission"
         if name in sys.modules or importlib.util.find_spec(name) is not None:
             # A submission called random.py must not stand where the library is looked for.
@@ -115,17 +124,17 @@ class Runner:
         sys.argv = [str(path)]
         os.chdir(folder)
         spec.loader.exec_module(module)
-        entry = getattr(module, order["entry"], None)
-        if not isinstance(entry, type):
-            found = "is not defined" if entry is None else f"is {type(entry).__name__}, not a class"
-            raise Failure("no_entry", f"after the import, {order['entry']} {found}")
-        self._entry = entry
+        self._entry = find(module, order["entry"], order["style"])
+        self._style, self._outputs = order["style"], order["outputs"]
         return {"type": "done"}
 
     def construct(self, order: dict[str, Any]) -> dict[str, Any]:
         """Construct the model on the CPU from a seed, then move it, as the reference is built on the other side."""
         assert self._entry is not None
         arguments = self._values.pop("init")
+        if self._style != "model":
+            self._models[order["model"]] = self._function(order)
+            return {"type": "constructed", "state": []}
         try:
             inspect.signature(self._entry).bind(*arguments)
         except TypeError as error:
@@ -154,6 +163,16 @@ class Runner:
                 if isinstance(value, torch.Tensor)
             ],
         }
+
+    def _function(self, order: dict[str, Any]) -> FunctionModel | DestinationModel:
+        """A function, as the model that it stands for."""
+        if self._style == "function":
+            return FunctionModel(self._compiled() if order["compiled"] else self._entry, self._outputs)
+        specs = [(name, TensorSpec.from_json(spec)) for name, spec in order["destinations"]]
+        return DestinationModel(self._entry, specs, self._device)
+
+    def _compiled(self) -> Any:
+        return torch.compile(self._entry)
 
     def load_state(self, order: dict[str, Any]) -> dict[str, Any]:
         """Take over the reference's parameters, by name and strictly."""
@@ -240,8 +259,9 @@ class Runner:
         self._memory.poison(order["poison"])
         seed_torch(order["seed"], self._device)
         self._memory.settle()
+        call_model = bound(model, arguments)
         with torch.no_grad():
-            returned = model(*arguments)
+            returned = call_model()
             value, call = self._keep_early(returned) if order["keep"] else self._keep(returned)
         del returned
         self._memory.check_errors("the call")
@@ -251,7 +271,7 @@ class Runner:
 
     def trace(self, order: dict[str, Any]) -> dict[str, Any]:
         """Make calls on a value under the profiler."""
-        call = functools.partial(self._models[order["model"]], *self._values[order["input"]])
+        call = bound(self._models[order["model"]], self._values[order["input"]])
         self._memory.settle()
         with torch.no_grad():
             call()  # what only a first call does is not looked at
@@ -382,7 +402,7 @@ class Runner:
         match order["kind"]:
             case "calls":
                 model = self._models[order["model"]]
-                return [functools.partial(model, *arguments) for arguments in self._values[order["inputs"]]]
+                return [bound(model, arguments) for arguments in self._values[order["inputs"]]]
             case "null":
                 return [self._clock.null] * turns
             case "probe":

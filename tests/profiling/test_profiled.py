@@ -19,6 +19,7 @@ from harness.problem import Problem
 from harness.profiling import ncu
 from harness.profiling.counted import Counted, Counter, Subject, counting
 from harness.profiling.metrics import METRICS
+from harness.program import Program
 from harness.sandbox import default
 from harness.seeds import Seeds
 from harness.worker_process import Terms, WorkerProcess, Wrapper
@@ -123,7 +124,7 @@ def counted(problem: Path, tmp_path: Path) -> Callable[..., Counted]:
         seeds.draw()
         with Counter(ncu.Ncu(tool, "2025.3.1.0"), start) as counter:
             oracle = Oracle(loaded, loaded.workload(None, "cpu"), counter.torch_device)
-            return counter.count(Subject(source, "answer.py", seeds, loaded.spec.limits, sandbox.name), oracle)
+            return counter.count(Subject(Program(source, "answer.py"), seeds, loaded.spec.limits, sandbox.name), oracle)
 
     return count
 

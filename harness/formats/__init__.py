@@ -1,0 +1,45 @@
+"""The formats that problems are written in, each read by a module of its own into the one `Problem`.
+
+    path --> the first reader that knows it --> Problem
+
+    kernelbench   a folder with problem.toml and reference.py, or a Python file: Model, get_inputs, get_init_inputs
+    gpumode       a folder with task.yml: ref_kernel, generate_input, check_implementation
+    flashinfer    a definition in JSON with its workloads, of flashinfer-bench or SOL-ExecBench
+
+What a format can't say is a note on the problem, and never guessed.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from harness.formats import flashinfer, gpumode, kernelbench
+from harness.formats.reader import Reader
+from harness.problem import Problem
+from harness.spec import ProblemError
+
+_READERS: tuple[Reader, ...] = (kernelbench, gpumode, flashinfer)
+
+
+def load(path: Path | str) -> Problem:
+    """Read a problem. Raises ProblemError for what is none, in one plain sentence."""
+    path = Path(path)
+    try:
+        path = path.resolve(strict=True)
+    except (OSError, RuntimeError, ValueError):
+        raise ProblemError(f"There is no problem at {str(path)!r}; give a folder or a .py file.") from None
+    for reader in _READERS:
+        if reader.knows(path):
+            return reader.load(path)
+    if path.is_dir():
+        raise ProblemError(
+            f"The folder {path} has no problem.toml; add one (an empty file will do) or name another folder. "
+            "A task.yml (GPU MODE) or a definition.json (SOL-ExecBench) would do as well."
+        )
+    raise ProblemError(f"{path} is neither a folder nor a .py file; give a folder or a KernelBench file.")
+
+
+def is_problem(path: Path) -> bool:
+    """Whether a path is a problem in any of the formats, as far as names show; KernelBench's files are only asked for
+    their suffix."""
+    return any(reader.knows(path) for reader in _READERS)

@@ -1,0 +1,26 @@
+"""An author's files as text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from harness.spec import ProblemError
+
+_MAX_BYTES = 4 << 20
+
+
+def read(path: Path, limit: int = _MAX_BYTES) -> str:
+    """The text of a problem's file, with ``\\n`` line ends. Raises ProblemError."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(limit + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ProblemError(f"{path} cannot be read ({reason}); check the file.") from None
+    if len(data) > limit:
+        raise ProblemError(f"{path} is larger than {limit >> 20} MiB; make it a text of a few pages.")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ProblemError(f"{path} is not UTF-8 (byte {error.start}); save it as UTF-8.") from None
+    return text.replace("\r\n", "\n").replace("\r", "\n")

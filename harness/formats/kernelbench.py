@@ -1,0 +1,29 @@
+"""KernelBench's form: reference.py with a problem.toml beside it, or the file alone with defaults for all else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from harness.formats.files import read
+from harness.problem import Problem
+from harness.reference import ReferenceText
+from harness.spec import ProblemError, ProblemSpec, parse_spec
+
+NAME = "kernelbench"
+
+
+def knows(path: Path) -> bool:
+    """A folder with a problem.toml, or a Python file."""
+    return (path / "problem.toml").is_file() if path.is_dir() else path.suffix == ".py"
+
+
+def load(path: Path) -> Problem:
+    """Raises ProblemError."""
+    if not path.is_dir():
+        return Problem.of(path.stem, path, ProblemSpec(), ReferenceText.read(read(path), str(path)), statement=None)
+    toml, reference, readme = path / "problem.toml", path / "reference.py", path / "README.md"
+    spec = parse_spec(read(toml), str(toml))
+    if not reference.is_file():
+        raise ProblemError(f"The folder {path} has no reference.py; add it, with Model, get_inputs and so on.")
+    text = ReferenceText.read(read(reference), str(reference))
+    return Problem.of(path.name, path, spec, text, statement=read(readme) if readme.is_file() else None)

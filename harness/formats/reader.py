@@ -1,0 +1,20 @@
+"""What a format's module has to have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+from harness.problem import Problem
+
+
+class Reader(Protocol):
+    """One format of problems."""
+
+    NAME: str
+
+    def knows(self, path: Path) -> bool:
+        """Whether a path is a problem of this format, as far as names show. Never raises for a path that is there."""
+
+    def load(self, path: Path) -> Problem:
+        """Read it, running nothing of it. Raises ProblemError."""
