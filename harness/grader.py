@@ -124,7 +124,9 @@ def grade(
     # A compile needs no device: what stands in for one is the CPU, with the architecture that was asked for.
     chosen = open_device("cpu" if mode == "compile" else device)
     evidence.device = chosen.kind
-    loads = problem.graded(workload, chosen.kind)
+    # A profile is of one set of sizes.
+    alone = mode == "profile"
+    loads = (problem.workload(workload, chosen.kind),) if alone else problem.graded(workload, chosen.kind)
     if mode == "profile":
         loads = loads[:1]  # of several that rank the first: a profile is of one
         if profiler == "ncu":

@@ -57,11 +57,20 @@ class Job:
         A guess from the text that may be wrong either way: then time is lost, and nothing else.
         """
         try:
-            submission = Submission.from_source(self.content.decode("utf-8-sig"), self.name, self.problem.calling)
-            tree = parse_source(submission.program.source)
-        except (SubmissionError, SourceSyntaxError, UnicodeDecodeError):
+            tree = parse_source(self._text())
+        except (SourceSyntaxError, UnicodeDecodeError):
             return False
         return any(_mentions_builder(node) for node in ast.walk(tree))
+
+    def _text(self) -> str:
+        """The text that is run: of a solution in JSON not the document."""
+        text = self.content.decode("utf-8-sig")
+        if not self.problem.calling.solutions:
+            return text
+        try:
+            return Submission.from_source(text, self.name, self.problem.calling).program.source
+        except SubmissionError:
+            return text
 
 
 def _mentions_builder(node: ast.AST) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,8 +27,17 @@ def report(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A folder that harness batch wrote.")],
     html: Annotated[str | None, typer.Option("--html", metavar="FILE", help="Also write a page with plots.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document instead of tables.")] = False,
+    form: Annotated[
+        str | None,
+        typer.Option("--format", metavar="kernelbench", help="Print the results as another tool has them: its JSON."),
+    ] = None,
+    level: Annotated[int | None, typer.Option(metavar="N", help="With --format kernelbench: of which level.")] = None,
 ) -> int:
     """Sum up a batch: verdicts, fast_p, pass@k and speedups by problem and level, and what failed."""
+    if form not in (None, "kernelbench"):
+        raise WrongUse(f"--format {form}: there is kernelbench, whose eval_results.json it prints.")
+    if form is not None:
+        return _kernelbench(run, level)
     if html is not None and not Path(html).absolute().parent.is_dir():
         raise WrongUse(f"--html {html} can't be written: there is no such folder; make it first.")
     with claimed_stdout() as stdout:
@@ -48,6 +58,18 @@ def report(
         _print(summary, console(stdout))
         if not_used:
             console(stdout).print(f"{len(not_used)} inputs could not be used: {run / 'not_used.json'}")
+    return 0
+
+
+def _kernelbench(run: Path, level: int | None) -> int:
+    with claimed_stdout() as stdout:
+        from harness.batch.kernelbench import NotKernelBench, eval_results
+        from harness.batch.store import RunError, read_results
+
+        try:
+            print(json.dumps(eval_results(read_results(run), level), indent=4), file=stdout)
+        except (RunError, NotKernelBench) as error:
+            raise WrongUse(str(error)) from None
     return 0
 
 
