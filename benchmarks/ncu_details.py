@@ -24,7 +24,6 @@ from harness.problem import Problem
 from harness.profiling import ncu
 from harness.profiling.counted import Subject, call_once
 from harness.seeds import Seeds
-from harness.submission import Submission
 from harness.worker_process import Terms, WorkerProcess
 from harness.workers import Worker, WorkerFailure
 
@@ -82,7 +81,8 @@ def run(problem_path: Path, submission_path: Path, sandbox: str | None = None) -
     tool = ncu.find()
     if tool is None:
         raise RuntimeError("there is no ncu on PATH or in CUDA_HOME")
-    problem, submission, device = Problem.load(problem_path), Submission.load(submission_path), open_device("cuda")
+    problem, device = Problem.load(problem_path), open_device("cuda")
+    submission = problem.submission(submission_path)
     confined, limits = sandboxes.chosen(sandbox), problem.spec.limits
     lock = DeviceLock(device.lock_name, lambda: None)
     builds = Builds(
@@ -106,9 +106,8 @@ def run(problem_path: Path, submission_path: Path, sandbox: str | None = None) -
             seeds.parameters()
             seeds.draw()
             try:
-                call_once(
-                    worker, Subject(submission.source, submission.file_name, seeds, limits, confined.name), oracle
-                )
+                program = problem.program_of(submission)
+                call_once(worker, Subject(program, seeds, limits, confined.name), oracle)
                 worker.leave(60.0)
             except WorkerFailure as failure:
                 raise RuntimeError(f"{failure}; {ncu.why_nothing(page.text() + worker.log, confined.name)}") from None
