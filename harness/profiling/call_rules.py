@@ -19,6 +19,8 @@ _TINY_US = 5.0
 """Kernels that take less than about what launching them does."""
 _NEAR = 0.85
 """Share of the floor, or of the peak bandwidth, from which on little is left."""
+A_CORE = 0.9
+"""Less than this of a core means that the machine had other things to do, or that the call waits."""
 _WAITS = ("cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize", "cuStreamSynchronize")
 _BLOCKING = ("cudaMemcpy", "cuMemcpyHtoD_v2", "cuMemcpyDtoH_v2")
 _ALLOCATIONS = ("cudaMalloc", "cudaFree", "cudaMallocAsync", "cudaFreeAsync", "cudaHostAlloc", "cudaMallocHost")
@@ -168,7 +170,7 @@ def near_the_floor(facts: Facts) -> Iterator[Finding]:
 def cores(facts: Facts) -> Iterator[Finding]:
     """On a CPU: cores that do nothing."""
     used, there = facts.profile.cores_used, facts.device.cores
-    if used is None or not there or used > 0.6 * there:
+    if used is None or not there or not A_CORE <= used <= 0.6 * there:
         return
     yield Finding(
         code="cpu.idle_cores",

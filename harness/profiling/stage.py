@@ -28,6 +28,7 @@ from harness.evidence import Evidence
 from harness.oracle import Oracle
 from harness.problem import Problem, Workload
 from harness.profiling.bounds import call_bound, kernel_bound
+from harness.profiling.call_rules import A_CORE
 from harness.profiling.counted import Counted
 from harness.profiling.counters import counters, matched
 from harness.profiling.facts import Facts
@@ -119,6 +120,12 @@ class ProfileStage:
         on_cpu = self._worker.torch_device.type == "cpu"
         if seen.cut:
             self._left_out.append(f"{seen.cut} launches after the first ones: a trace holds only so many events.")
+        cores_used = seen.cpu_us / seen.wall_us if seen.wall_us else None
+        if cores_used is not None and cores_used < A_CORE:
+            self._left_out.append(
+                f"Times on a quiet machine: a call had {cores_used:.2g} of a core, so something else had it, or the "
+                "call waits."
+            )
         device = device_time(seen)
         busy_us = sum(event.us for event in seen.device) + seen.cut_us
         found = groups(seen)
@@ -135,7 +142,7 @@ class ProfileStage:
             copies=copies(seen),
             host=[] if on_cpu else host_calls(seen),
             operators=self._operators(seen) if on_cpu else [],
-            cores_used=seen.cpu_us / seen.wall_us if seen.wall_us else None,
+            cores_used=cores_used,
             traffic=traffic(kernels, call.needed_bytes, seen.cut_us),
             counters=counted.source,
             left_out=self._left_out,

@@ -119,6 +119,10 @@ def test_of_several_kernels_a_rule_tells_the_one_with_the_largest_gain():
     assert found.kernel == "larger(int)"
 
 
+def test_a_busy_machine_is_not_held_against_a_call():
+    assert findings(facts(on=CPU, cores_used=0.3)) == []
+
+
 def test_a_librarys_kernel_is_not_to_be_rewritten():
     theirs = kernel(own=False, origin="library", counters=counters(sector_factor=8.0, dram_throughput=0.1))
     assert findings(facts(theirs))[0].advice.startswith("It is a library's kernel")
