@@ -119,6 +119,8 @@ class ToolRun(_Model):
     """What the tool says about itself."""
     failure: str | None = None
     """What the submission did when it did not come to its end: an exception, often because of a finding."""
+    printed: str = ""
+    """The beginning of what compute-sanitizer printed, as it was."""
     seconds: float = Field(ge=0)
     """What it took."""
 

@@ -11,7 +11,7 @@ import re
 from typing import Any
 
 from harness.sanitizing.findings import Aside, Finding, Kind, Place, ToolRun
-from harness.sanitizing.parse import Parsed, Record, Spot
+from harness.sanitizing.parse import Record, Spot, parse
 from harness.sanitizing.places import Places
 
 _INVALID = re.compile(r"^(?:Potential )?[Ii]nvalid __\w+__ (read|write|atomic)\b")
@@ -20,10 +20,12 @@ _SIZE = re.compile(r"\bof size ([\d,]{1,12}) bytes?\b")
 _NOTE_MOST = 300
 _NOTES_MOST = 20
 _FINDINGS_MOST = 200
+_PRINTED_MOST = 16 << 10
 
 
-def gather(tool: str, parsed: Parsed, places: Places, *, seconds: float, failure: str | None) -> ToolRun:
+def gather(tool: str, text: str, places: Places, *, seconds: float, failure: str | None) -> ToolRun:
     """One tool's run, from what it printed. `failure` is what kept the call from its end."""
+    parsed = parse(text)
     findings: dict[tuple[Any, ...], dict[str, Any]] = {}
     aside: dict[tuple[Kind, str], int] = {}
     for record in parsed.records:
@@ -62,6 +64,7 @@ def gather(tool: str, parsed: Parsed, places: Places, *, seconds: float, failure
         ended=parsed.total is not None and failure is None,
         notes=[note[:_NOTE_MOST] for note in dict.fromkeys(parsed.notes)][:_NOTES_MOST],
         failure=failure,
+        printed=text[:_PRINTED_MOST],
         seconds=round(seconds, 3),
     )
 

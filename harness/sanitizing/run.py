@@ -163,16 +163,15 @@ class _Job:
             text = _read(report)
         finally:
             os.close(report)
-        parsed = parse(text)
         if not imported:
-            said = " ".join(parsed.notes)[-400:] or "nothing"
+            said = " ".join(parse(text).notes)[-400:] or "nothing"
             raise SanitizerFailed(
                 f"compute-sanitizer {program.version} ({program.path}) could not run a worker under {tool}: {failure}; "
                 f"it printed: {said} (where the sandbox keeps it from something, --sandbox none does without: for a "
                 "submission of your own)"
             )
         places = Places(self._program.filename, self._program.source, built.extensions)
-        return gather(tool, parsed, places, seconds=time.monotonic() - began, failure=failure)
+        return gather(tool, text, places, seconds=time.monotonic() - began, failure=failure)
 
     def _call(self, program: Sanitizer, tool: Tool, report: int, built: _Built) -> tuple[str | None, bool]:
         """One call under the tool. What kept it from its end, and whether the worker had come up before."""

@@ -43,7 +43,7 @@ def places(*extensions: Extension, source: str = SUBMISSION) -> Places:
 
 
 def run(tool: str, text: str, where: Places | None = None) -> ToolRun:
-    return gather(tool, parse(text), where or places(), seconds=1.0, failure=None)
+    return gather(tool, text, where or places(), seconds=1.0, failure=None)
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_a_place_outside_of_the_solver_s_text_is_not_said_to_be_in_it(spot):
 def test_what_did_not_come_to_its_end_is_not_clean():
     assert not run("memcheck", reports.CUT_OFF).ended
     assert run("memcheck", reports.CLEAN).ended
-    failed = gather("memcheck", parse(reports.CLEAN), places(), seconds=1.0, failure="call: it raised")
+    failed = gather("memcheck", reports.CLEAN, places(), seconds=1.0, failure="call: it raised")
     assert not failed.ended
 
 
@@ -179,8 +179,9 @@ LINES = [line for text in reports.EVERY.values() for line in text.splitlines()]
 
 @given(st.lists(st.sampled_from(LINES), max_size=60), st.sampled_from(["memcheck", "racecheck", "initcheck"]))
 def test_whatever_is_printed_every_report_is_in_a_finding_or_set_aside(lines, tool):
-    parsed = parse("\n".join(lines))
-    result = gather(tool, parsed, places(), seconds=1.0, failure=None)
+    text = "\n".join(lines)
+    parsed = parse(text)
+    result = gather(tool, text, places(), seconds=1.0, failure=None)
     assert ToolRun.model_validate_json(result.model_dump_json()) == result
     counted = sum(each.count for each in (*result.findings, *result.aside))
     assert counted == sum(record.hazards for record in parsed.records)

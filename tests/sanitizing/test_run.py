@@ -21,7 +21,6 @@ from harness.sandbox import SANDBOXES, PlainSandbox, Sandbox
 from harness.sanitizing import run as run_module
 from harness.sanitizing.findings import Sanitizing, ToolRun
 from harness.sanitizing.gather import gather
-from harness.sanitizing.parse import parse
 from harness.sanitizing.places import Places
 from harness.sanitizing.run import _Job, sanitize
 from harness.sanitizing.smallest import choose_workload
@@ -169,7 +168,7 @@ def document(*runs: ToolRun) -> Sanitizing:
     ("report", "code", "words"), [(reports.OUT_OF_BOUNDS_WRITE, 1, "FOUND"), (reports.CLEAN, 0, "CLEAN")]
 )
 def test_the_command_s_table_document_and_code(monkeypatch, capfd, report, code, words):
-    result = gather("memcheck", parse(report), Places("mine.py", PLAIN, []), seconds=1.0, failure=None)
+    result = gather("memcheck", report, Places("mine.py", PLAIN, []), seconds=1.0, failure=None)
     monkeypatch.setattr(run_module, "sanitize", lambda *_, **__: document(result))
     argv = ["sanitize", str(HERE / "problem"), str(HERE / "clean" / "barrier_error.py"), "--tool", "memcheck"]
     assert main(argv) == code
