@@ -1,0 +1,75 @@
+"""What compute-sanitizer finds of mistakes that were planted, and of kernels that only look like them.
+
+python -m benchmarks.sanitizing                 # every tool on every file, a line each; needs a GPU
+python -m benchmarks.sanitizing --keep FOLDER   # and what compute-sanitizer printed, as files
+
+Each planted file (tests/sanitizing/planted) says which tool has to find what; the lines end with `// planted`. Exit
+code 1 when a mistake is missed, named at another line, or found where there is none; 2 where it can't be run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from pathlib import Path
+
+from harness import sanitize
+from harness.device import DeviceError
+from harness.sanitizing.findings import ToolRun
+from harness.sanitizing.tool import SanitizerMissing
+
+FOLDER = Path(__file__).resolve().parent.parent / "tests" / "sanitizing"
+
+
+def main() -> int:
+    """Run all, and print a line for each tool and file."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.sanitizing")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="where to put what compute-sanitizer printed")
+    keep: Path | None = parser.parse_args().keep
+    if keep is not None:
+        keep.mkdir(parents=True, exist_ok=True)
+    good, begun = True, False
+    for path in sorted([*(FOLDER / "planted").glob("*.py"), *(FOLDER / "clean").glob("*.py")]):
+        try:
+            found = sanitize(FOLDER / "problem", path)
+        except (DeviceError, SanitizerMissing) as error:
+            print(error, file=sys.stderr)
+            return 2
+        if not begun:
+            begun = True
+            print(f"# compute-sanitizer {found.sanitizer} on {found.device.name}, driver {found.device.driver}")
+        for run in found.runs:
+            right = _as_planted(path, run)
+            good &= right
+            kinds = ", ".join(f"{each.kind} x{each.count}" for each in run.findings) or "-"
+            ended = "" if run.ended else f" not to the end ({run.failure})"
+            mark = "" if right else " NOT AS PLANTED"
+            print(
+                f"{path.parent.name}/{path.stem:<20} {run.tool:<9} {run.seconds:6.1f} s  {kinds}{ended}{mark}",
+                flush=True,
+            )
+            if keep is not None:
+                (keep / f"{path.parent.name}_{path.stem}_{run.tool}.txt").write_text(run.printed, encoding="utf-8")
+    return 0 if good else 1
+
+
+def _as_planted(path: Path, run: ToolRun) -> bool:
+    """Whether the tool that has to find it did, at its lines, and others found nothing else."""
+    text = path.read_text(encoding="utf-8")
+    planted = re.search(r"^# planted: (\w+) (\w+)$", text, re.MULTILINE)
+    if planted is None:
+        return run.ended and not run.findings
+    tool, kind = planted.groups()
+    if run.tool != tool:
+        return all(each.kind == kind for each in run.findings)
+    lines = {number for number, line in enumerate(text.split("\n"), 1) if line.endswith("// planted")}
+    if len(run.findings) != 1 or run.findings[0].kind != kind:
+        return False
+    (finding,) = run.findings
+    places = [place for place in (finding.place, *finding.others, *finding.called_from) if place is not None]
+    return lines <= {place.submission_line for place in places}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
