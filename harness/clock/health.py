@@ -95,6 +95,13 @@ class DeviceProbe:
         """Whole numbers from 0 on, their bits turned around an even number of times: sums that are known exactly."""
         import torch
 
+        # Events belong to the device that is current when they are made: it has to be this one.
+        with torch.cuda.device(self._device) if self._device.type == "cuda" else contextlib.nullcontext():
+            return self._run()
+
+    def _run(self) -> KernelRun:
+        import torch
+
         count = 1 << (24 if self._device.type == "cuda" else 20)
         values = torch.arange(count, dtype=torch.int32, device=self._device)
         times = [self._timed(values) for _ in range(5)]
