@@ -36,7 +36,7 @@ def gather(tool: str, text: str, places: Places, *, seconds: float, failure: str
             continue
         made = [places.place(spot, kernel) for spot in record.spots]
         first, others = (made[0], made[1:]) if made else (None, [])
-        key = (kind, kernel, *sorted((place.file or "", place.line or 0, place.function) for place in made))
+        key = (kind, kernel, frozenset((place.file, place.line, place.function) for place in made))
         if key in findings:
             findings[key]["count"] += record.hazards
         elif len(findings) < _FINDINGS_MOST:

@@ -188,3 +188,13 @@ def test_whatever_is_printed_every_report_is_in_a_finding_or_set_aside(lines, to
     assert result.reported >= len(parsed.records)
     keys = [(found.kind, found.kernel, found.place, tuple(found.others)) for found in result.findings]
     assert len(set(keys)) == len(keys)
+
+
+def test_a_race_is_one_finding_whichever_of_its_places_comes_first():
+    turned = reports.RACE.replace("Write access at twice(const float *, float *, int)+0x90 in /s/src/cuda.cu:9", "X")
+    turned = turned.replace("Read access at twice(const float *, float *, int)+0x100 in /s/src/cuda.cu:10", "Y")
+    turned = turned.replace("X", "Read access at twice(const float *, float *, int)+0x100 in /s/src/cuda.cu:10")
+    turned = turned.replace("Y", "Write access at twice(const float *, float *, int)+0x90 in /s/src/cuda.cu:9")
+    assert turned != reports.RACE
+    (finding,) = run("racecheck", reports.RACE + turned).findings
+    assert finding.count == 8
