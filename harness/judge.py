@@ -134,17 +134,25 @@ def _rules(evidence: Evidence) -> Judgement | None:
     timing = evidence.timing
     outside = None if timing is None else timing.outside
     if outside is not None and not outside.confirmed:
-        if outside.outside_us - outside.inside_us <= outside.tolerance_us and outside.single_us is not None:
-            return _single_not_confirmed(outside)
-        return say(
-            Verdict.REJECTED,
-            "time.not_confirmed",
-            f"A call was said to take {outside.inside_us:.2f} us, and takes {outside.outside_us:.2f} us by the "
-            f"grader's own clock over {outside.calls} calls; they may differ by {outside.tolerance_us:.2f} us. Do all "
-            "work before forward returns, on the current stream, and leave clocks alone.",
-            **outside.model_dump(mode="json"),
-        )
+        if outside.outside_us - outside.inside_us > outside.tolerance_us or outside.single_us is None:
+            return _loops_not_confirmed(outside, outside.outside_us, "", outside.tolerance_us)
+        whole_us, allowed_us = outside.whole_us, outside.whole_tolerance_us
+        if whole_us is not None and allowed_us is not None and whole_us - outside.inside_us > allowed_us:
+            return _loops_not_confirmed(outside, whole_us, " in long loops", allowed_us)
+        return _single_not_confirmed(outside)
     return None
+
+
+def _loops_not_confirmed(outside: OutsideClock, outside_us: float, where: str, allowed_us: float) -> Judgement:
+    """The clocks don't agree on calls in loops."""
+    return say(
+        Verdict.REJECTED,
+        "time.not_confirmed",
+        f"A call was said to take {outside.inside_us:.2f} us, and takes {outside_us:.2f} us{where} by the grader's own "
+        f"clock over {outside.calls} calls; they may differ by {allowed_us:.2f} us. Do all work before forward "
+        "returns, on the current stream, and leave clocks alone.",
+        **outside.model_dump(mode="json"),
+    )
 
 
 def _single_not_confirmed(outside: OutsideClock) -> Judgement:

@@ -269,11 +269,15 @@ class OutsideClock(_Model):
     """The grader's own clock over batches of calls, held against the worker's over the same calls."""
 
     outside_us: float
-    """Time of a call by the grader's clock: batches of n and 2n calls, less the same with empty calls."""
+    """Time of a call by the grader's clock: long loops of calls less short ones, less the same with a copy of ours."""
     inside_us: float
     """Time of a call by the worker's clock."""
     tolerance_us: float
     """How far the first may be above the second; made from the spread of the measurements."""
+    whole_us: float | None = None
+    """Time of a call by the grader's clock from long loops alone, less what a loop costs once in a clean process."""
+    whole_tolerance_us: float | None = None
+    """How far that may be above `inside_us`."""
     quickest_us: float | None = None
     """Mean time of a call in the quickest loop, by the worker's clock."""
     single_us: float | None = None

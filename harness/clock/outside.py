@@ -3,7 +3,10 @@
     T(n)      wall time of a loop of n turns, from the order to the answer, which carries a digest of every output
     turn      (T(long) - T(short)) / (long - short): the time of one turn, without what every loop costs once
     overhead  what a turn is more than its call: a turn of the probe in the clean process, less what the probe reads
-    outside   turn - overhead: the time of a call that nothing in the submission's process can make smaller
+    outside   turn - overhead: the time of a call by our own clock
+    once      T(short) - short * turn: what a loop costs once, nearly the same in all processes
+    whole     outside + (once - the probe's) / long: the same from long loops alone. Who holds up short loops makes the
+              difference of the two smaller, and this one no smaller
 
 The probe is a copy of tensors like the outputs, in the reference's process, which is clean. It is held against the mean
 of the inside readings of the same calls; how far apart they may be comes from the spread of the walls.
@@ -78,6 +81,15 @@ class Walls:
         return slope(self.short_s, self.long_s, self.long - self.short)
 
     @property
+    def once(self) -> Estimate:
+        """What a loop costs beside its turns."""
+        turn = self.turn
+        short = sorted(self.short_s)
+        return Estimate(
+            short[0] * 1e6 - self.short * turn.us, math.hypot(_apart(short) * 1e6, self.short * turn.error_us)
+        )
+
+    @property
     def inside(self) -> Estimate:
         """The mean reading of a turn."""
         return estimate(self.inside_us)
@@ -89,6 +101,8 @@ class Calibration:
 
     turn: Estimate
     """A turn of the probe."""
+    once: Estimate
+    """What a loop of it costs beside its turns."""
     inside: Estimate
     """What the worker's clock reads for the probe in a loop."""
     single: Estimate
@@ -119,6 +133,10 @@ class Agreement:
     """The time of a call by the worker's."""
     tolerance_us: float
     """How far the outside may be above the inside."""
+    whole_us: float
+    """The time of a call by our own clock from long loops alone."""
+    whole_tolerance_us: float
+    """How far that may be above the inside."""
     quickest_us: float
     """The mean of the quickest loop, by the worker's clock."""
     single_us: float
@@ -137,6 +155,7 @@ class Agreement:
         """Whether our clock agrees that a call takes no longer than was said."""
         return (
             self.outside_us - self.inside_us <= self.tolerance_us
+            and self.whole_us - self.inside_us <= self.whole_tolerance_us
             and self.quickest_us - self.single_us <= self.single_tolerance_us
             and self.single_outside_us - self.single_us <= self.single_outside_tolerance_us
         )
@@ -211,10 +230,15 @@ def agreement(
     probe_wall_us = statistics.median(calibration.single_walls_us)
     alone_us = statistics.median(single_walls_us) - probe_wall_us + calibration.single.us - calibration.offset.us
     walls_us = spread(single_walls_us) + spread(calibration.single_walls_us)
+    tolerance_us = _SIGMAS * clocks.error_us + rounding_us
+    once = measured.once - calibration.once
     return Agreement(
         outside_us=outside.us,
         inside_us=inside.us,
-        tolerance_us=_SIGMAS * clocks.error_us + rounding_us,
+        tolerance_us=tolerance_us,
+        whole_us=outside.us + once.us / measured.long,
+        # What a loop costs once may differ a little, where a submission finds its memory anew, say.
+        whole_tolerance_us=2 * tolerance_us + _SIGMAS * once.error_us / measured.long + apart_share * abs(single.us),
         quickest_us=(quickest - calibration.inside_offset).us,
         single_us=single.us,
         single_tolerance_us=_SIGMAS * (alone + processes).error_us + rounding_us + apart_share * abs(single.us),

@@ -218,7 +218,9 @@ class TimeStage:
         turn_us = self._flush_us + single.us + (candidate.queue_us if candidate.mode == "device" else 0.0)
         walls = clean.probe_batches(self._batch_turns(turn_us), self._repeats)
         clean.mode, clean.queue_us = own
-        return Calibration(walls.turn, walls.inside, single, single_walls, Estimate(offset.us, offset.half_us / 2))
+        return Calibration(
+            walls.turn, walls.once, walls.inside, single, single_walls, Estimate(offset.us, offset.half_us / 2)
+        )
 
     def _call_seconds(self, side: Side) -> float:
         with self._alone(side), self._blaming(side):
@@ -375,6 +377,8 @@ class TimeStage:
                 outside_us=confirmed.outside_us,
                 inside_us=confirmed.inside_us,
                 tolerance_us=confirmed.tolerance_us,
+                whole_us=confirmed.whole_us,
+                whole_tolerance_us=confirmed.whole_tolerance_us,
                 quickest_us=confirmed.quickest_us,
                 single_us=confirmed.single_us,
                 single_tolerance_us=confirmed.single_tolerance_us,

@@ -12,18 +12,27 @@ TURN_US, RTT_S, OFFSET_US, LOOP_US = 280.0, 4e-4, 2.4, 0.7
 """A turn beside its call, the way there and back, what events read beside a kernel, and what more in a loop."""
 
 
-def walls(call_us: float, said_us: float, rng: random.Random, turns: int = 140, repeats: int = 6) -> Walls:
+def walls(
+    call_us: float, said_us: float, rng: random.Random, turns: int = 140, repeats: int = 6, held_up_s: float = 0.0
+) -> Walls:
+    """`held_up_s` is what short loops are made longer by."""
     found = Walls(turns)
     for _ in range(repeats):
         for count in (found.short, found.long):
             wall_s = RTT_S + count * (TURN_US + call_us) / 1e6 + rng.expovariate(1 / 2e-5)
+            wall_s += held_up_s if count == found.short else 0.0
             readings = [said_us + OFFSET_US + LOOP_US + rng.gauss(0, 0.3) for _ in range(count)]
             found.add(count, wall_s, readings)
     return found
 
 
 def compared(
-    call_us: float, *, said_us: float | None = None, alone_us: float | None = None, seed: int = 1
+    call_us: float,
+    *,
+    said_us: float | None = None,
+    alone_us: float | None = None,
+    held_up_s: float = 0.0,
+    seed: int = 1,
 ) -> Agreement:
     """A call that takes `call_us`, is said to take `said_us`, and takes `alone_us` when it is alone."""
     rng = random.Random(seed)
@@ -35,11 +44,21 @@ def compared(
         return [800 + call + rng.gauss(0, 10) for _ in range(40)]
 
     calibration = Calibration(
-        probe.turn, probe.inside, Estimate(5.0 + OFFSET_US, 0.03), single_walls(5.0), Estimate(OFFSET_US, 0.05)
+        probe.turn,
+        probe.once,
+        probe.inside,
+        Estimate(5.0 + OFFSET_US, 0.03),
+        single_walls(5.0),
+        Estimate(OFFSET_US, 0.05),
     )
     single = mean([said_us + rng.gauss(0, 0.3) for _ in range(100)])
     return agreement(
-        walls(call_us, said_us, rng), single, single_walls(alone_us), calibration, rounding_us=0.032, apart_share=0.02
+        walls(call_us, said_us, rng, held_up_s=held_up_s),
+        single,
+        single_walls(alone_us),
+        calibration,
+        rounding_us=0.032,
+        apart_share=0.02,
     )
 
 
@@ -57,6 +76,18 @@ def test_a_call_that_is_said_to_be_shorter_is_not_confirmed() -> None:
     assert not found.confirmed
     assert found.outside_us - found.inside_us == pytest.approx(15, abs=1)
     assert not compared(5.0, said_us=0.5).confirmed
+
+
+def test_short_loops_that_are_held_up_are_found_by_the_long_ones() -> None:
+    """Held up just so much that the difference of the walls is that of shorter calls."""
+    turns = Walls(140)
+    lie_us = 15.0
+    found = compared(65.0, said_us=65 - lie_us, alone_us=65 - lie_us, held_up_s=(140 - turns.short) * lie_us / 1e6)
+    assert found.outside_us - found.inside_us <= found.tolerance_us
+    assert found.whole_us - found.inside_us == pytest.approx(lie_us, abs=1)
+    assert not found.confirmed
+    # A submission that costs a little more once is none of these.
+    assert compared(65.0, held_up_s=2e-5).confirmed
 
 
 def test_calls_that_are_only_short_among_others_are_not_confirmed() -> None:

@@ -51,6 +51,22 @@ def test_clocks_that_disagree_on_an_unsteady_device_reject_nobody() -> None:
     assert judge(evidence).reason.code == "time.not_confirmed"
 
 
+def test_what_only_long_loops_show_is_said() -> None:
+    outside = OutsideClock(
+        outside_us=5.5,
+        inside_us=5,
+        tolerance_us=1,
+        whole_us=9,
+        whole_tolerance_us=2,
+        single_us=5,
+        calls=10,
+        confirmed=False,
+    )
+    found = judge(Evidence(early=[leaf(True)], timing=timing().model_copy(update={"outside": outside})))
+    assert found.reason.code == "time.not_confirmed"
+    assert "said to take 5.00 us, and takes 9.00 us in long loops by the grader's own clock" in found.reason.message
+
+
 @pytest.mark.parametrize(
     ("comparison", "says"),
     [
