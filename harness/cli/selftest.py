@@ -63,7 +63,7 @@ def selftest(
         if json == "-":
             print(document, file=stdout)
         else:
-            _print(found, console(stdout))
+            _print(found, console(stdout), chosen=bool(only))
             if json is not None:
                 write_json(document, json)
     return 0 if found["good"] else 1
@@ -118,8 +118,8 @@ def _summary(corpus: Corpus, results: list[Result], elsewhere: list[Case]) -> di
     return summary(corpus, results, elsewhere)
 
 
-def _print(found: dict[str, Any], out: Console) -> None:
-    out.print(_classes(found))
+def _print(found: dict[str, Any], out: Console, *, chosen: bool) -> None:
+    out.print(_classes(found, chosen=chosen))
     for entry in found["entries"]:
         if entry["status"] in ("missed", "otherwise", "false alarm"):
             out.print(f"{entry['status'].upper()}  {text.one_line(entry['entry'])}: {text.clean(entry['why'], 1000)}")
@@ -135,7 +135,8 @@ def _print(found: dict[str, Any], out: Console) -> None:
     )
 
 
-def _classes(found: dict[str, Any]) -> Table:
+def _classes(found: dict[str, Any], *, chosen: bool) -> Table:
+    """A row for each class; where entries were `chosen`, for theirs alone."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -148,6 +149,8 @@ def _classes(found: dict[str, Any]) -> Table:
     table.add_column("not run here", overflow="fold")
     for name, row in found["classes"].items():
         ran = row["caught"] + row["missed"] + row["otherwise"]
+        if chosen and not ran and not row["not_run"]:
+            continue
         bad = row["missed"] + row["otherwise"]
         table.add_row(
             name,
