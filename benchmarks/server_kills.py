@@ -35,7 +35,7 @@ from server.store.models import ENDED, AttemptState, State
 PROBLEM = "selective_scan"
 SOLVERS = 8
 AGENTS = 4
-LEASE_S = 4.0
+LEASE_S = 3.0
 _OF_ANY = ("server killed", "server hung", "agents killed", "agents hung")
 _OF_POSTGRESQL = ("PostgreSQL killed", "connection killed")
 _HOLD_S = 0.15

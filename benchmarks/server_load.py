@@ -71,7 +71,7 @@ class Load:
 
     def say(self, what: str, figure: str, more: str = "") -> None:
         """One line of the table."""
-        print(f"{self.store:<11}{what:<46}{figure:<24}{more}", flush=True)
+        print(f"{self.store:<11}{what:<50}{figure:<28}{more}", flush=True)
 
     async def post(self, number: int) -> Answer:
         """One submission, of the next user."""
