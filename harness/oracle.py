@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
@@ -67,7 +68,7 @@ class Oracle:
     def pool(self, seeds: Sequence[int]) -> list[list[Any]]:
         """Fresh arguments for each seed."""
         made = []
-        with _generators_kept(self._device), torch.device(self._device):
+        with _generators_kept(self._device), torch.device(self._device), _nothing_uninitialised():
             for seed in seeds:
                 _set_generators(seed, self._device)
                 made.append(self._passable(self._module.get_inputs(), self._device, "get_inputs"))
@@ -145,6 +146,27 @@ def _generator_state(device: torch.device) -> bytes:
     state = torch.get_rng_state()
     on_device = torch.cuda.get_rng_state(device) if device.type == "cuda" else state[:0]
     return bytes(torch.cat([state, on_device]).numpy().tobytes())
+
+
+@contextlib.contextmanager
+def _nothing_uninitialised() -> Iterator[None]:
+    """Within it `torch.empty` is filled with NaN or the largest integer.
+
+    An author may give room for the output as an input. What lay there before could be the expected output, which would
+    then be handed to the submission.
+    """
+    before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    deterministic: Any = torch.utils.deterministic  # whose stub lacks the switch
+    filling = deterministic.fill_uninitialized_memory
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    deterministic.fill_uninitialized_memory = True
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # an operator that has no deterministic form is the author's business
+            yield
+    finally:
+        deterministic.fill_uninitialized_memory = filling
+        torch.use_deterministic_algorithms(before[0], warn_only=before[1])
 
 
 @contextlib.contextmanager

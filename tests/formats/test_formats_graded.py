@@ -11,6 +11,7 @@ from format_samples import CPP, CUSTOM, HELPER, NORM, REFERENCE, WRITES, flashin
 from safetensors.torch import save_file
 
 from harness import Problem, Report, grade
+from harness.oracle import Oracle
 from harness.problem import ProblemError
 from harness.submission import Submission
 
@@ -57,6 +58,17 @@ def test_a_check_that_raises_on_an_odd_output_refuses_it(tmp_path: Path) -> None
     report = check(gpumode(tmp_path, reference=raises), CUSTOM)
     assert report.reason.code == "output.values"
     assert "KeyError" in report.reason.message
+
+
+def test_room_for_the_output_holds_no_answer(tmp_path: Path) -> None:
+    report = check(gpumode(tmp_path), "def custom_kernel(data):\n    return data[1]\n")
+    assert report.reason.code == "output.values"
+    module = Problem.load(gpumode(tmp_path))
+    oracle = Oracle(module, module.graded(None, "cpu")[0], torch.device("cpu"))
+    oracle.construct([], 0)
+    for seed in range(5):
+        oracle.expected(seed, 0)
+        assert oracle.inputs(seed)[0][1].isnan().all()
 
 
 def test_inputs_come_from_secret_seeds(tmp_path: Path) -> None:
