@@ -31,7 +31,9 @@ class Waiting:
             .subquery()
         )
         self._session = session
-        rows = session.execute(select(lines, User.last_served).join(User, User.id == lines.c.user_id)).all()
+        wanted = select(lines, User.last_served).join(User, User.id == lines.c.user_id)
+        # The connection, not the session: there may be a thousand rows, and none of them is an object.
+        rows = session.connection().execute(wanted)
         self._by_priority: dict[int, dict[int, tuple[int, int, int, float]]] = {}
         for priority, user_id, waiting, oldest, newest, served in rows:
             self._by_priority.setdefault(priority, {})[user_id] = (waiting, oldest, newest, served)
