@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from harness.expressions import Expression, ExpressionError
-from harness.formats.files import read
+from harness.formats.files import place_of, read
 from harness.spec import ProblemError
 
 DTYPES = {
@@ -67,7 +67,7 @@ class Definition(_Part):
     outputs: dict[Name, Tensor] = Field(min_length=1, max_length=256)
     reference: str = Field(min_length=1)
     constraints: list[str] | None = None
-    custom_inputs_entrypoint: str | None = None
+    custom_inputs_entrypoint: Name | None = None
 
     def sizes(self, given: Mapping[str, int]) -> dict[str, int]:
         """Every axis's value, from those of the `var` ones. Raises ValueError with what is missing."""
@@ -216,7 +216,7 @@ def _validated(model: type[_T], document: Any, where: str) -> _T:
         if not isinstance(error, ValidationError):
             raise ProblemError(f"{where} is nested too deeply; make it flat.") from None
         first = error.errors(include_url=False)[0]
-        key = ".".join(str(part) for part in first["loc"])
+        key = place_of(first["loc"])
         message = str(first["msg"]).removeprefix("Value error, ")
         place = f"{where}: {key}" if key else where
         raise ProblemError(f"{place}: {message[:1].lower()}{message[1:]}; correct it.") from None

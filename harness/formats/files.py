@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from harness.spec import ProblemError
 
 _MAX_BYTES = 4 << 20
+
+
+def place_of(parts: Iterable[int | str]) -> str:
+    """Where in a document something is, in one line: `inputs.x.dtype`. Its keys may be anything."""
+    return ".".join(str(part) for part in parts).encode("unicode_escape").decode()[:200]
 
 
 def read(path: Path, limit: int = _MAX_BYTES) -> str:

@@ -20,7 +20,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from harness.authored import Authored
-from harness.formats.files import read
+from harness.formats.files import place_of, read
 from harness.problem import Problem
 from harness.program import Calling, Program
 from harness.pysource import SourceSyntaxError, parse_source, top_level_names
@@ -130,7 +130,7 @@ def _task(document: Mapping[str, object], where: str) -> _Task:
         if not isinstance(error, ValidationError):
             raise ProblemError(f"{where} is nested too deeply; make it flat.") from None
         first = error.errors(include_url=False)[0]
-        key = ".".join(str(part) for part in first["loc"])
+        key = place_of(first["loc"])
         message = str(first["msg"]).removeprefix("Value error, ")
         raise ProblemError(f"{where}: {key}: {message[:1].lower()}{message[1:]}; correct it.") from None
     if task.lang != "py":

@@ -18,6 +18,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from harness.formats.files import place_of
 from harness.program import Calling, Program
 from harness.pysource import top_level_names
 from harness.submission import SubmissionError, parse_submission
@@ -118,7 +119,7 @@ def _read(text: str, name: str) -> _Solution:
         if not isinstance(error, ValidationError):
             raise _bad(name, "it is nested too deeply") from None
         first = error.errors(include_url=False)[0]
-        key = ".".join(str(part) for part in first["loc"]) or "the document"
+        key = place_of(first["loc"]) or "the document"
         message = str(first["msg"]).removeprefix("Value error, ")
         raise _bad(name, f"{key}: {message[:1].lower()}{message[1:]}") from None
 
