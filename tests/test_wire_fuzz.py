@@ -197,8 +197,8 @@ def test_evidence_of_any_name_stays_evidence(problem: Problem) -> None:
 
 def test_slow_answers_add_up(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each answer comes in time, and all of them together take too long."""
-    monkeypatch.setattr("harness.grader._START_S", 0.0)
-    monkeypatch.setattr("harness.grader._CALLS_BESIDE", 0)
+    monkeypatch.setattr("harness.crew._START_S", 0.0)
+    monkeypatch.setattr("harness.crew._CALLS_BESIDE", 0)
     (tmp_path / "reference.py").write_text(PROBLEM)
     limits = "import_s = 0.3\nconstruct_s = 0.3\ncall_s = 0.3\ntime_s = 0.1"
     (tmp_path / "problem.toml").write_text(f"[limits]\n{limits}\n[workloads.default]\ntrials = 2\n")

@@ -58,10 +58,11 @@ class AuditStage:
         source: str,
         elapsed_s: float,
         clean: Worker | None = None,
+        last: bool = True,
     ) -> None:
         """`source`: the submission's text; `elapsed_s`: what the grading has taken so far; `clean`: the reference's
-        process, if there is one."""
-        self._clean = clean
+        process, if there is one; `last`: whether nothing is timed after this."""
+        self._clean, self._last = clean, last
         self._worker, self._oracle, self._seeds, self._evidence = worker, oracle, seeds, evidence
         self._spec, self._source = spec, source
         self._budget_s = max(_LEAST_S, _SHARE * elapsed_s)
@@ -79,12 +80,25 @@ class AuditStage:
             say("own inputs")
             if self._own(say):
                 self._probes(say)
-            if self._accuracy.postponed is not None:
-                self._worker.close()
-                self._accuracy.judge_postponed()
         finally:
             self._accuracy.release()
         self._evidence.warnings += static.warnings(self._source)
+        self._say_all()
+
+    @property
+    def postponed(self) -> bool:
+        """Whether there was no memory to judge its precision while the submission held some."""
+        return self._accuracy.postponed is not None
+
+    def judge_postponed(self) -> None:
+        """That, once the submission's process has ended."""
+        try:
+            self._accuracy.judge_postponed()
+        finally:
+            self._accuracy.release()
+        self._say_all()
+
+    def _say_all(self) -> None:
         precision = self._accuracy.result()
         self._evidence.audit = self._found.model_copy(update={"precision": precision, "left_out": self._left_out})
         if precision.below and precision.policy == "flag":
@@ -150,6 +164,10 @@ class AuditStage:
         if slow and self._spec.policy.own_kernel_share is None:
             self._left_out.append("Which kernels run: a call takes too long.")
             return
+        if not self._last:
+            # A process that was traced once launches more slowly from then on.
+            self._left_out.append("Which kernels run: that is seen with the last of the workloads that rank.")
+            return
         if self._worker.torch_device.type != "cuda":
             self._left_out.append("Which kernels run: there is no trace of a CPU's work.")
             return
@@ -184,8 +202,6 @@ class AuditStage:
             return bool(self._clean.trace(_source(OWN), 1, self._spec.limits.call_s).kernels)
         except WorkerFailure:
             return False
-        finally:
-            self._clean.close()
 
     def _share(self, first: Answered) -> None:
         """Whether outputs share memory with inputs or with each other, seen by writing to all of them."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from harness.events import EventSink, ignore
 
 if TYPE_CHECKING:
-    from harness.grader import Profiler
+    from harness.grading import Profiler
     from harness.problem import Problem
     from harness.report import Report
     from harness.sandbox import Sandbox

@@ -200,6 +200,10 @@ def test_who_takes_memory_is_not_spared_for_it(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(WideOracle, "_spare", lambda _: 0 if living else 1 << 40)
     report = graded(TF32, tmp_path)
     assert (report.verdict, report.reason.code) == (Verdict.REJECTED, "precision.below_spec")
+    # Of several workloads the process goes on to the next before any can be judged.
+    several = graded(TF32, tmp_path, '[ranking]\nworkloads = ["first", "default"]\n[workloads.first]\ntrials = 1\n')
+    assert (several.verdict, several.reason.code) == (Verdict.REJECTED, "precision.below_spec")
+    assert "workload 'first'" in several.reason.message
     monkeypatch.setattr(WideOracle, "_spare", lambda _: 0)
     unknown = graded(TF32, tmp_path)
     assert unknown.accepted

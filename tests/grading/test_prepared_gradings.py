@@ -108,7 +108,7 @@ def test_gradings_end_alike_and_submissions_see_the_same(
     if ending == "right":
         facts = json.loads(prepared.log.splitlines()[0])
         assert facts == json.loads(fresh.log.splitlines()[0])
-        assert not {"harness.seeds", "harness.oracle", "harness.grader"} & set(facts["ours"])
+        assert not {"harness.seeds", "harness.oracle", "harness.grading"} & set(facts["ours"])
 
 
 def test_a_timed_grading_takes_all(pool: PreparedWorkers, checked: Callable[..., Report]) -> None:
