@@ -39,6 +39,7 @@ def page(summary: Summary, title: str, not_used: Sequence[BadInput] = ()) -> str
     body = [
         f"<p>{every.submissions} submissions to {every.problems} problems: {every.right} right. "
         f"{summary.results} results from {summary.gradings} gradings.</p>",
+        "<p>Surely: those whose speedup's whole 95 % interval lies above p.</p>",
         _groups(summary.groups),
         "<h2>Verdicts</h2>",
         f"<p>{legend(list(every.verdicts))}</p>",
@@ -68,7 +69,7 @@ def _groups(groups: Sequence[GroupSummary]) -> str:
             escape(group.name),
             str(group.submissions),
             str(group.right),
-            *(_share(group.fast_p.get(p)) for p in ps),
+            *(f"{_share(group.fast_p.get(p))}<div>{_share(group.fast_p_surely.get(p))} surely</div>" for p in ps),
             *(_share(group.pass_at_k.get(k)) for k in ks),
             speedup(group),
         ]

@@ -10,6 +10,9 @@ import numpy as np
 
 from harness.clock.stats import CONFIDENCE, NOTHING_KNOWN, RESAMPLES, Interval, student
 
+_NORMAL = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2)
+"""1.96."""
+
 
 def pass_at_k(samples: int, right: int, k: int) -> float | None:
     """The chance that at least one of k samples, drawn from the `samples` there are, is right; None for k > samples.
@@ -46,27 +49,62 @@ def geometric_mean(values: Sequence[float]) -> float | None:
     return math.exp(math.fsum(map(math.log, values)) / len(values))
 
 
-def geometric_mean_interval(groups: Sequence[Sequence[float]], *, resamples: int = RESAMPLES) -> Interval:
+def log_deviation(interval: Interval) -> float:
+    """Standard deviation of a value's logarithm whose 95 % interval this is: (ln high - ln low) / (2 * 1.96).
+
+    Infinite for an end at 0 or infinity.
+    """
+    low, high = interval
+    if low <= 0 or math.isinf(high):
+        return math.inf
+    return (math.log(high) - math.log(low)) / (2 * _NORMAL)
+
+
+def geometric_mean_interval(
+    groups: Sequence[Sequence[float]],
+    deviations: Sequence[Sequence[float]] | None = None,
+    *,
+    resamples: int = RESAMPLES,
+) -> Interval:
     """95 % interval of the geometric mean of all values, by drawing groups again with all that is in them.
 
     A group is a problem: the speedups of its submissions have much in common, so they are no independent values. A
-    single group is taken apart into its values. Percentiles of so few draws are too narrow, which the same factor makes
-    good as for times (clock/stats.py). Values are above 0. Repeatable: the draws are always the same.
+    single group is taken apart into its values. `deviations` has, for each value, the standard deviation of its
+    logarithm (`log_deviation`): what measuring it left open. Without it the values are taken to be exact.
+
+    Draw d takes group g n_dg times, n_d from the multinomial distribution, and gives value i the error e_di from
+    N(0, deviation_i), the same in each copy. With x_i the logarithms, N_d the values drawn, m the mean of all x_i:
+
+        m_d = m + f * (sum_g n_dg * sum_(i in g) x_i / N_d - m) + sum_g n_dg * sum_(i in g) e_di / N_d
+
+    and the interval is exp of the 2.5 and 97.5 % points of the m_d. Percentiles of few groups are too narrow, which
+    f = sqrt(k / (k - 1)) * t_(k - 1) / 1.96 of k groups makes good as for times (clock/stats.py). Nothing is known, 0
+    to infinity, of a single value, or where a deviation is infinite. Values are above 0. Repeatable: the draws are
+    always the same.
     """
     units = [np.log(np.asarray(group, dtype=np.float64)) for group in groups if len(group)]
+    if deviations is None:
+        spreads = [np.zeros(len(unit)) for unit in units]
+    else:
+        spreads = [np.asarray(group, dtype=np.float64) for group in deviations if len(group)]
     if len(units) == 1:
-        units = list(units[0].reshape(-1, 1))
+        units, spreads = list(units[0].reshape(-1, 1)), list(spreads[0].reshape(-1, 1))
     count = len(units)
-    if count < 2:
+    if count < 2 or not all(np.isfinite(spread).all() for spread in spreads):
         return NOTHING_KNOWN
     sums = np.array([unit.sum() for unit in units])
     sizes = np.array([len(unit) for unit in units])
-    drawn = np.random.default_rng(0).multinomial(count, np.full(count, 1 / count), size=resamples)
-    means = (drawn @ sums) / (drawn @ sizes)
+    random = np.random.default_rng(0)
+    drawn = random.multinomial(count, np.full(count, 1 / count), size=resamples)
+    values_drawn = drawn @ sizes
+    middle = float(sums.sum() / sizes.sum())
+    stretch = math.sqrt(count / (count - 1)) * student(count - 1) / _NORMAL
+    means = middle + stretch * ((drawn @ sums) / values_drawn - middle)
+    # Independent errors add up to one for each group.
+    together = np.array([math.sqrt(float((spread**2).sum())) for spread in spreads])
+    means += (drawn * random.normal(size=drawn.shape) * together).sum(axis=1) / values_drawn
     tail = 100 * (1 - CONFIDENCE) / 2
     low, high = (float(each) for each in np.percentile(means, [tail, 100 - tail]))
-    middle = float(sums.sum() / sizes.sum())
-    stretch = math.sqrt(count / (count - 1)) * student(count - 1) / NormalDist().inv_cdf(0.5 + CONFIDENCE / 2)
     # With two groups the factor is so large that the end may be beyond what a float holds.
-    lowest, highest = middle - stretch * max(0.0, middle - low), middle + stretch * max(0.0, high - middle)
+    lowest, highest = min(middle, low), max(middle, high)
     return math.exp(max(lowest, -700.0)), math.exp(highest) if highest < 700 else math.inf

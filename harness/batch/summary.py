@@ -14,14 +14,17 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from harness.batch.statistics import fast_p, geometric_mean, geometric_mean_interval, pass_at_k
+from harness.batch.statistics import fast_p, geometric_mean, geometric_mean_interval, log_deviation, pass_at_k
 from harness.batch.store import Result
+from harness.clock.stats import Interval
 from harness.report import Report, Verdict
 
 FASTER_THAN = (0.0, 0.5, 0.8, 1.0, 1.5, 2.0, 4.0, 8.0)
 """The p of fast_p that are shown."""
 DRAWS = (1, 2, 5, 10, 100)
 """The k of pass@k that are shown, as far as there are so many submissions."""
+_SOME = 1e-300
+"""The least that a speedup can be: whatever was timed is faster than 0 times the reference."""
 _SLOWEST = 5
 _EXAMPLES = 3
 _WORDS = 200
@@ -51,12 +54,15 @@ class GroupSummary(_Model):
     """Gradings by verdict."""
     fast_p: dict[str, float]
     """By p: the share of the submissions that is right and more than p times as fast as the reference."""
+    fast_p_surely: dict[str, float]
+    """By p: the same of those whose speedup's 95 % interval lies above p."""
     pass_at_k: dict[str, float]
     """By k: the chance that one of k submissions is right, the mean over the problems with at least k submissions."""
     speedup: float | None
     """Geometric mean over right submissions that were timed."""
     speedup_ci95: tuple[float, float] | None
-    """95 % interval of that: 0 to infinity where nothing can be said."""
+    """95 % interval of that, what measuring left open included; of one submission its own. 0 to infinity where nothing
+    can be said."""
     speedups: list[float]
     """Of the right submissions that were timed, ascending."""
 
@@ -112,6 +118,7 @@ class _Submission:
     level: int | None
     verdicts: list[Verdict] = field(default_factory=list)
     speedups: list[float] = field(default_factory=list)
+    intervals: list[Interval] = field(default_factory=list)
 
     @property
     def right(self) -> bool:
@@ -120,6 +127,14 @@ class _Submission:
     @property
     def speedup(self) -> float | None:
         return geometric_mean(self.speedups) if self.right else None
+
+    @property
+    def interval(self) -> Interval:
+        """Of that. What spoils one trial on a machine may spoil all: several make it no narrower."""
+        low, high = (geometric_mean(ends) for ends in zip(*self.intervals, strict=True))
+        assert low is not None
+        assert high is not None
+        return low, high
 
 
 @dataclass(frozen=True)
@@ -152,6 +167,7 @@ def summarize(results: Iterable[Result]) -> Summary:
             seen.verdicts.append(report.verdict)
             if report.accepted and (score := report.score) is not None and 0 < score.speedup < math.inf:
                 seen.speedups.append(score.speedup)
+                seen.intervals.append((float(score.speedup_ci95[0]), float(score.speedup_ci95[1])))
     return Summary(
         gradings=gradings,
         results=results_there,
@@ -189,16 +205,16 @@ def _group(
     by_problem: dict[str, list[_Submission]] = defaultdict(list)
     for each in submissions:
         by_problem[each.problem].append(each)
-    timed = [[each.speedup for each in members if each.speedup is not None] for members in by_problem.values()]
-    timed = [members for members in timed if members]
-    every = sorted(value for members in timed for value in members)
+    every = sorted(value for value in speedups if value is not None)
     chances: dict[str, float] = {}
     for k in DRAWS:
         each_problem = [pass_at_k(len(m), sum(s.right for s in m), k) for m in by_problem.values()]
         known = [chance for chance in each_problem if chance is not None]
         if known:
             chances[str(k)] = sum(known) / len(known)
+    lowest = [None if each.speedup is None else max(each.interval[0], _SOME) for each in submissions]
     shares = {f"{p:g}": fast_p(speedups, p) for p in FASTER_THAN}
+    sure = {f"{p:g}": fast_p(lowest, p) for p in FASTER_THAN}
     return GroupSummary(
         kind=kind,
         name=name,
@@ -208,11 +224,25 @@ def _group(
         right=sum(each.right for each in submissions),
         verdicts=dict(verdicts.most_common()),
         fast_p={p: share for p, share in shares.items() if share is not None},
+        fast_p_surely={p: share for p, share in sure.items() if share is not None},
         pass_at_k=chances,
         speedup=geometric_mean(every),
-        speedup_ci95=geometric_mean_interval(timed) if every else None,
+        speedup_ci95=_interval(list(by_problem.values())),
         speedups=every,
     )
+
+
+def _interval(by_problem: list[list[_Submission]]) -> Interval | None:
+    values, deviations = [], []
+    every: list[_Submission] = []
+    for members in by_problem:
+        timed = [(each, each.speedup) for each in members if each.speedup is not None]
+        every += [each for each, _ in timed]
+        values.append([value for _, value in timed])
+        deviations.append([log_deviation(each.interval) for each, _ in timed])
+    if len(every) < 2:
+        return every[0].interval if every else None
+    return geometric_mean_interval(values, deviations)
 
 
 def _first_error(report: Report) -> str:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from harness.batch.summary import GroupSummary, Summary
 
 _SHOWN_P = ("1", "2")
+"""The second only where one pass@k is shown: a line has 80 columns."""
 _SHOWN_FAILURES = 15
 
 
@@ -97,10 +98,10 @@ def _groups(groups: list[GroupSummary]) -> Table:
 
     every = sorted({k for group in groups for k in group.pass_at_k}, key=int)
     ks = list(dict.fromkeys([*every[:1], *every[-1:]]))
-    ps = _SHOWN_P if any(group.speedups for group in groups) else ()
+    ps = _SHOWN_P[: 1 if len(ks) > 1 else 2] if any(group.speedups for group in groups) else ()
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("problem", overflow="fold", min_width=16)
-    for head in ("right", *(f"fast_{p}" for p in ps), *(f"pass@{k}" for k in ks)):
+    for head in ("right", *(head for p in ps for head in (f"fast_{p}", "surely")), *(f"pass@{k}" for k in ks)):
         table.add_column(head, justify="right", no_wrap=True)
     if ps:
         table.add_column("speedup", justify="right", no_wrap=True)
@@ -109,7 +110,7 @@ def _groups(groups: list[GroupSummary]) -> Table:
         table.add_row(
             Text(text.one_line(group.name, 80), style="" if group.kind == "problem" else "bold"),
             f"{group.right}/{group.submissions}",
-            *(_share(group.fast_p.get(p)) for p in ps),
+            *(_share(share.get(p)) for p in ps for share in (group.fast_p, group.fast_p_surely)),
             *(_share(group.pass_at_k.get(k)) for k in ks),
             *((speedup(group), interval(group)) if ps else ()),
         )

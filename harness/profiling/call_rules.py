@@ -21,6 +21,10 @@ _NEAR = 0.85
 """Share of the floor, or of the peak bandwidth, from which on little is left."""
 A_CORE = 0.9
 """Less than this of a core means that the machine had other things to do, or that the call waits."""
+_ONE_CORE = 1.3
+"""Up to here one thread alone works: the process's other threads come to a part of a core as well."""
+_IDLE_CORES = 0.4
+"""Share of the cores from which on idle ones are worth a word."""
 _WAITS = ("cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize", "cuStreamSynchronize")
 _BLOCKING = ("cudaMemcpy", "cuMemcpyHtoD_v2", "cuMemcpyDtoH_v2")
 _ALLOCATIONS = ("cudaMalloc", "cudaFree", "cudaMallocAsync", "cudaFreeAsync", "cudaHostAlloc", "cudaMallocHost")
@@ -170,7 +174,7 @@ def near_the_floor(facts: Facts) -> Iterator[Finding]:
 def cores(facts: Facts) -> Iterator[Finding]:
     """On a CPU: cores that do nothing."""
     used, there = facts.profile.cores_used, facts.device.cores
-    if used is None or not there or not A_CORE <= used <= 0.6 * there:
+    if used is None or not there or there < 2 or not A_CORE <= used <= max(_ONE_CORE, (1 - _IDLE_CORES) * there):
         return
     yield Finding(
         code="cpu.idle_cores",

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.batch.statistics import fast_p, geometric_mean, geometric_mean_interval, pass_at_k
+from harness.batch.statistics import fast_p, geometric_mean, geometric_mean_interval, log_deviation, pass_at_k
 
 
 def test_pass_at_k_by_hand() -> None:
@@ -102,3 +102,30 @@ def test_a_group_weighs_as_a_whole() -> None:
     """Twenty submissions to one of two problems say no more of other problems than one does."""
     low, high = geometric_mean_interval([[8.0] * 20, [1.0]])
     assert low < 1 < 8 < high
+
+
+def test_what_measuring_left_open_widens_the_interval() -> None:
+    sample = [[2.9], [3.1], [3.0]]
+    exact = geometric_mean_interval(sample)
+    assert geometric_mean_interval(sample, [[0.0], [0.0], [0.0]]) == exact
+    assert exact[0] > 2.5
+    unsure = log_deviation((0.0101, 92.0))
+    low, high = geometric_mean_interval(sample, [[unsure]] * 3)
+    assert low < 1 < 3 < 9 < high
+    assert geometric_mean_interval(sample, [[0.0], [0.0], [math.inf]]) == (0.0, math.inf)
+
+
+def test_a_deviation_is_a_quarter_of_the_interval_or_unknown() -> None:
+    assert log_deviation((1.0, math.exp(2 * 1.959964))) == pytest.approx(1.0)
+    assert log_deviation((2.0, 2.0)) == 0
+    assert log_deviation((0.0, 3.0)) == log_deviation((1.0, math.inf)) == math.inf
+
+
+def test_many_problems_measured_badly_hold_the_truth_as_often_as_it_says() -> None:
+    noise = random.Random(5)
+    held = 0
+    for _ in range(200):
+        sample = [[math.exp(noise.gauss(math.log(2) + noise.gauss(0, 0.2), 0.6))] for _ in range(8)]
+        low, high = geometric_mean_interval(sample, [[0.6]] * 8, resamples=400)
+        held += low <= 2 <= high
+    assert held >= 0.93 * 200

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from html.parser import HTMLParser
 from xml.etree import ElementTree
@@ -73,6 +74,35 @@ def test_a_batch_by_hand() -> None:
     assert every.speedup == pytest.approx(2.0)
     assert two.submissions == 1  # our failure says nothing of a submission
     assert group(summary, "level 1").speedups == [1.0, 4.0]
+
+
+def unsure(speedup: float, low: float, high: float) -> Report:
+    graded = report(speedup=speedup)
+    assert graded.timing is not None
+    return graded.model_copy(update={"timing": graded.timing.model_copy(update={"speedup_ci95": (low, high)})})
+
+
+def test_what_is_not_sure_is_not_counted_as_sure() -> None:
+    summary = summarize(
+        [
+            result("copy", unsure(2.72, 0.0101, 92.0), "one"),
+            result("fast", unsure(3.0, 2.9, 3.1), "two"),
+            result("unknown", unsure(2.0, 0.0, math.inf), "three"),
+        ]
+    )
+    every, one, two, three = (group(summary, name) for name in ("all", "one", "two", "three"))
+    assert (one.fast_p["1"], one.fast_p_surely["1"], one.fast_p_surely["0"]) == (1.0, 0.0, 1.0)
+    assert (two.fast_p_surely["1"], two.fast_p_surely["2"], two.fast_p_surely["4"]) == (1.0, 1.0, 0.0)
+    assert every.fast_p["1"] == 1.0
+    assert every.fast_p_surely["1"] == pytest.approx(1 / 3)
+    assert one.speedup_ci95 == (pytest.approx(0.0101), pytest.approx(92.0))
+    assert two.speedup_ci95 == (pytest.approx(2.9), pytest.approx(3.1))
+    assert every.speedup_ci95 == three.speedup_ci95 == (0.0, math.inf)
+
+
+def test_trials_do_not_narrow_what_a_machine_spoils() -> None:
+    trials = [result("a", unsure(2.0, 1.0, 4.0), attempt=attempt) for attempt in (1, 2)]
+    assert group(summarize(trials), "all").speedup_ci95 == (pytest.approx(1.0), pytest.approx(4.0))
 
 
 def test_a_submission_is_right_when_all_its_gradings_are() -> None:

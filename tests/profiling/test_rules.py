@@ -123,6 +123,23 @@ def test_a_busy_machine_is_not_held_against_a_call():
     assert findings(facts(on=CPU, cores_used=0.3)) == []
 
 
+@pytest.mark.parametrize(
+    ("used", "there", "told"),
+    [
+        (0.99, 2, True),
+        (1.21, 2, True),
+        (1.3, 2, True),
+        (1.5, 2, False),
+        (1.2, 1, False),
+        (4.0, 8, True),
+        (5.0, 8, False),
+    ],
+)
+def test_one_thread_is_told_whatever_the_others_of_its_process_do(used: float, there: int, told: bool) -> None:
+    device = CPU.model_copy(update={"cores": there})
+    assert bool(findings(facts(on=device, cores_used=used))) == told
+
+
 def test_a_librarys_kernel_is_not_to_be_rewritten():
     theirs = kernel(own=False, origin="library", counters=counters(sector_factor=8.0, dram_throughput=0.1))
     assert findings(facts(theirs))[0].advice.startswith("It is a library's kernel")
