@@ -84,9 +84,12 @@ class Builds:
         if self._line_info and _wants_cuda(request):
             flags = (*request.extra_cuda_cflags, _LINE_INFO)
             request = request.model_copy(update={"extra_cuda_cflags": flags})
-        self._say(f"compiling {request.name}")
+        self._say(f"building {request.name}")
         with self._aside():
-            return self._service.build(request, arch=self._arch, device=self._device)
+            outcome = self._service.build(request, arch=self._arch, device=self._device)
+        if outcome.cached:
+            self._say(f"{request.name} from the cache")
+        return outcome
 
 
 def build_info(builds: list[BuildOutcome]) -> BuildInfo:

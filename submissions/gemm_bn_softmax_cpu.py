@@ -1,3 +1,4 @@
+# problem: gemm_bn_scale_softmax
 """GEMM, batch norm, scale, softmax in C++ for the CPU: the product in torch, everything after it in one function.
 
 The statistics are taken over blocks of columns, so that the walk down the batch still reads whole cache lines; the rows

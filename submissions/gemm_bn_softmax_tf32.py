@@ -1,3 +1,4 @@
+# problem: gemm_bn_scale_softmax
 """GEMM, batch norm, scale, softmax with tf32 switched on: faster, and rejected. Teaches what fp32 means.
 
 The same as gemm_bn_softmax_v1.py but for one line, which lets the library multiply on the tensor cores in tf32: 11 bits

@@ -1,3 +1,4 @@
+# problem: gemm_bn_scale_softmax
 """GEMM, batch norm, scale, softmax: the product in torch, the rest in three kernels. Teaches where fusing pays.
 
 torch's linear is a tuned fp32 product and takes nearly all of the time; what it leaves is bound by memory. The column

@@ -1,3 +1,4 @@
+# problem: linear_recurrence
 """Linear recurrence in one pass: every element is read once and written once. Teaches the associative rule.
 
 A run of steps does one thing to the state before it: h -> product * h + own. Two runs in a row do

@@ -1,3 +1,4 @@
+# problem: linear_recurrence
 """Linear recurrence in C++ for the CPU: the same way to hand in a kernel, on a machine without a GPU.
 
 The recurrence runs along the sequence and the channels are independent, so the loop over channels is the inner one: it

@@ -1,3 +1,4 @@
+# problem: linear_recurrence
 """Linear recurrence in Triton: the chunked scan of recurrence_best.py in a few lines. Teaches associative_scan.
 
 A program keeps 32 channels of one batch and walks the sequence in chunks of 64 steps. tl.associative_scan joins the

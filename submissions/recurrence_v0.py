@@ -1,3 +1,4 @@
+# problem: linear_recurrence
 """Linear recurrence, first try: a whole channel in shared memory. Teaches the 48 KB limit.
 
 One block for each (batch, channel) runs a Hillis-Steele scan over pairs (a, b) in shared memory, double-buffered:

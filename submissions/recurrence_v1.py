@@ -1,3 +1,4 @@
+# problem: linear_recurrence
 """Linear recurrence, second try: right, and slow for a reason that a profile shows. Teaches coalescing.
 
 As the first try, but a channel is scanned in chunks of 2048 steps, 32 KB of shared memory, and each chunk hands its

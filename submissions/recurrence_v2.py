@@ -1,3 +1,4 @@
+# problem: linear_recurrence
 """Linear recurrence, third try: coalesced, and still far from the floor. Teaches counting bytes.
 
 Hillis-Steele over the whole sequence at once, a kernel launch for each of the log2(L) = 12 doublings. Neighbouring

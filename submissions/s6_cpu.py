@@ -1,3 +1,4 @@
+# problem: selective_scan
 """Selective scan in C++ for the CPU: the projections in torch, the scan with its state in a small array.
 
 Nothing of shape [B, L, D, N] is written. Threads share the (batch, channel) pairs; the loop over the 16 states is the

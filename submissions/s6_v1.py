@@ -1,3 +1,4 @@
+# problem: selective_scan
 """Selective scan, first try: does not compile. Teaches the two mistakes that a first submission makes most.
 
 The kernel's signature has two parameters named B, the input matrix and the batch size; and cpp_sources declares

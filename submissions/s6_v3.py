@@ -1,3 +1,4 @@
+# problem: selective_scan
 """Selective scan, third try: two kernels for the whole module. Teaches what is left when memory is not the limit.
 
 project     x times the three projections' weights in one product, on the tensor cores. Tf32's 11 bits are too few for

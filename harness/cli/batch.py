@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from harness.batch.problems import ProblemIndex
     from harness.batch.run import Tally
 _TOLD = 20
-"""Unusable inputs that are named one by one; RUN/not_used.json has all."""
+"""Reasons for which inputs can't be used that are told; RUN/not_used.json has all."""
+_PLACES = 5
+"""Inputs that are named for each of them."""
 
 
 @guarded
@@ -94,10 +96,7 @@ def batch(
         index, broken = _problems([*problems, *(more or [])])
         entries, unusable = _submissions(submissions, index)
         not_used = [BadInput(str(path), why) for path, why in broken] + unusable
-        for each in not_used[:_TOLD]:
-            say(f"{text.one_line(each.place)}: {text.one_line(each.message, 500)}")
-        if len(not_used) > _TOLD:
-            say(f"and {len(not_used) - _TOLD} more that can't be used: {out}/not_used.json has all.")
+        _tell(not_used, out)
         if not entries:
             raise WrongUse("there is no submission that can be graded.")
 
@@ -189,6 +188,18 @@ def _submissions(paths: list[Path], index: ProblemIndex) -> tuple[list[Entry], l
         else:
             unusable.append(found)
     return entries, unusable
+
+
+def _tell(not_used: list[BadInput], out: Path) -> None:
+    """Each reason once, with the first few inputs that it holds of."""
+    places: dict[str, list[str]] = {}
+    for each in not_used:
+        places.setdefault(each.message, []).append(text.one_line(each.place))
+    for message, found in list(places.items())[:_TOLD]:
+        more = f" and {len(found) - _PLACES} more" if len(found) > _PLACES else ""
+        say(f"{', '.join(found[:_PLACES])}{more}: {text.one_line(message, 500)}")
+    if left := sum(len(found) for found in list(places.values())[_TOLD:]):
+        say(f"and {left} more that can't be used: {out}/not_used.json has all.")
 
 
 def _check_workload(entries: list[Entry], workload: str | None, kind: str) -> None:

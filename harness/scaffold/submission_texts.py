@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Literal
 
 HEAD = """\
+# problem: @ID@
+#
 # A submission for @ID@, right as it stands and no faster than the reference: `Model` is the reference, and `ModelNew`
 # sends what it returns through a kernel that only copies. Write your own kernel, call it in `ModelNew.forward` with the
 # parameters that `Model` holds (keep their names: the reference's values are copied into them), and take out the rest.

@@ -184,6 +184,21 @@ def test_a_run_that_somebody_else_writes_or_began_otherwise_is_refused(tmp_path:
     assert (code, "graded otherwise" in err) == (2, True)
 
 
+def test_one_reason_of_many_inputs_is_told_once(tmp_path: Path, harness: Harness) -> None:
+    subs = tmp_path / "subs"
+    subs.mkdir()
+    for number in range(7):
+        (subs / f"{number}.py").write_text(RIGHT)
+    for name in ("one", "two"):
+        problem_file(tmp_path / "problems", name, f"# {name}\n")
+    argv = ["batch", "--problems", tmp_path / "problems", "--submissions", subs, "--out", tmp_path / "run"]
+    code, out, err = harness(*argv)
+    assert (code, out) == (2, "")
+    assert err.count("can't be told which problem") == 1
+    named = ", ".join(str(subs / f"{number}.py") for number in range(5))
+    assert f"{named} and 2 more: it can't be told" in err
+
+
 def test_report_needs_a_run(tmp_path: Path, harness: Harness) -> None:
     code, _, err = harness("report", tmp_path)
     assert (code, "no results" in err) == (2, True)

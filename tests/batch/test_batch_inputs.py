@@ -15,8 +15,12 @@ from harness.batch.inputs import BadInput, Entry, read_submissions
 from harness.batch.job import Job, Options
 from harness.batch.naming import head_line
 from harness.batch.problems import NoProblem, ProblemIndex, find_problems
+from harness.expected import load_expected
 from harness.problem import Problem
+from harness.scaffold.write import new_submission
 from harness.submission import MAX_BYTES
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def lines_file(folder: Path, *lines: object) -> Path:
@@ -57,6 +61,19 @@ def test_a_folder_is_read_with_kernelbench_names(tmp_path: Path) -> None:
     assert second.problem.name == "1_square"
     assert isinstance(third, BadInput)
     assert "can't be told which problem" in third.message
+
+
+def test_the_samples_say_which_problem_they_answer() -> None:
+    index = ProblemIndex([Problem.load(path) for path in sorted((ROOT / "problems").iterdir()) if path.is_dir()])
+    expected = load_expected(ROOT / "submissions" / "expected.toml")
+    found = list(read_submissions([ROOT / "submissions"], index))
+    assert all(isinstance(each, Entry) for each in found), found
+    assert {each.id: each.problem.name for each in found} == {each.file: each.problem for each in expected}
+
+
+def test_a_new_submission_says_which_problem_it_answers(tmp_path: Path) -> None:
+    problem = Problem.load(ROOT / "problems" / "selective_scan")
+    assert head_line(new_submission(problem, tmp_path / "a.py", kind="cpu").read_bytes()) == problem.id
 
 
 @pytest.mark.parametrize(
