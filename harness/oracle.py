@@ -93,6 +93,11 @@ class Oracle:
         self.buffers_move |= any(buffer._version != version for buffer, version in before)
         try:
             expected = Expected.of(returned, self._problem.spec.tolerance, judge)
+            if judge is not None and not expected.nbytes:
+                raise Unusable(
+                    "it returns no tensor with elements, and its own check is only asked about such; a task that works "
+                    "in place or returns a number has to return a tensor"
+                )
             inputs_bytes = sum(leaf.nbytes for leaf in take_apart(inputs)[1])
             self.call_bytes = max(self.call_bytes, expected.nbytes + inputs_bytes)
             self.output_bytes = max(self.output_bytes, expected.nbytes)

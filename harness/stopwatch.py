@@ -12,6 +12,7 @@ up in a few hundredths of a second, since nothing but the standard library is ne
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import mmap
 import os
 import select
@@ -55,9 +56,10 @@ class Stopwatch:
 
     def __init__(self, wire_fd: int) -> None:
         """`wire_fd`: the worker's socket. A message on it ends a wait as well; it is not read here."""
-        self.page_fd = os.memfd_create("stopwatch", os.MFD_CLOEXEC)
-        """The page, for the worker to map."""
+        self.page_fd = os.memfd_create("stopwatch", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        """The page, for the worker to map. Its size is sealed: looking at a page that is gone is a deadly signal."""
         os.ftruncate(self.page_fd, _PAGE_BYTES)
+        fcntl.fcntl(self.page_fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
         ours, theirs = socket.socketpair()
         self._control = ours
         try:

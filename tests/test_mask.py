@@ -37,6 +37,17 @@ def test_equal_tensors_are_not_equal_under_their_masks() -> None:
     assert leaves[0].unique().numel() > 60
 
 
+def test_all_of_a_key_counts_and_every_bit_is_under_the_mask() -> None:
+    def under(key: int) -> torch.Tensor:
+        leaf = torch.zeros(4096, dtype=torch.int64)
+        mask([leaf], key)
+        return leaf
+
+    assert not torch.equal(under(12345), under(12345 + (77 << 32)))
+    for bit in range(64):
+        assert 1800 < int(((under(3) >> bit) & 1).sum()) < 2300
+
+
 def test_tensors_that_share_memory_or_have_gaps_are_masked_each_for_itself() -> None:
     x = torch.randn(6, 4)
     value = (x, x, x[:, ::2], torch.tensor(2.0).expand(3), x.t(), "text")

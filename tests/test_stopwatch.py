@@ -93,6 +93,12 @@ def test_a_worker_that_has_ended_while_its_socket_lives_is_not_waited_for(ends: 
     assert not ends.time(limit_s=600, gone=True).done
 
 
+def test_a_worker_can_not_take_the_page_away(ends: Ends) -> None:
+    for size in (0, 1 << 20):
+        with pytest.raises(PermissionError):
+            os.ftruncate(ends.watch.page_fd, size)
+
+
 def test_nothing_is_left_open(ends: Ends) -> None:
     before = len(os.listdir("/proc/self/fd"))
     watch = Stopwatch(ends.sock.fileno())

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ast
 import json
+import keyword
 import re
 from collections.abc import Sequence
 from pathlib import PurePosixPath
@@ -68,7 +69,7 @@ def program_of(text: str, name: str, calling: Calling) -> Program:
     solution = _read(text, name)
     files = _files(solution, name)
     entry, found, function = solution.spec.entry_point.partition("::")
-    if not found or not function.isidentifier():
+    if not found or not function.isidentifier() or keyword.iskeyword(function):
         raise _bad(name, f"spec.entry_point is {solution.spec.entry_point!r}; write FILE::FUNCTION")
     if entry not in files:
         raise _bad(name, f"spec.entry_point names {entry!r}, which is none of its sources: {', '.join(files)}")

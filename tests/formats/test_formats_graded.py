@@ -60,6 +60,14 @@ def test_a_check_that_raises_on_an_odd_output_refuses_it(tmp_path: Path) -> None
     assert "KeyError" in report.reason.message
 
 
+@pytest.mark.parametrize("returned", ["None", "1.5", "torch.empty(0)"])
+def test_a_task_whose_own_check_is_never_asked_is_refused(tmp_path: Path, returned: str) -> None:
+    refuses = REFERENCE + f"\nref_kernel = lambda data: {returned}\ncheck_implementation = lambda *_: (False, 'no')\n"
+    kernel = f"import torch\ndef custom_kernel(data):\n    return {returned}\n"
+    with pytest.raises(ProblemError, match="no tensor with elements"):
+        check(gpumode(tmp_path, reference=refuses), kernel)
+
+
 def test_room_for_the_output_holds_no_answer(tmp_path: Path) -> None:
     report = check(gpumode(tmp_path), "def custom_kernel(data):\n    return data[1]\n")
     assert report.reason.code == "output.values"

@@ -187,6 +187,7 @@ def test_a_data_set_is_found_as_a_whole(tmp_path: Path) -> None:
     [
         ({"language": "rust"}, "rust"),
         ({"entry_point": "main.py"}, "FILE::FUNCTION"),
+        ({"entry_point": "main.py::import"}, "FILE::FUNCTION"),
         ({"entry_point": "other.py::run"}, "none of its sources"),
         ({"entry_point": "main.py::go"}, "defines no go"),
         ({"language": "cuda", "binding": "tvm-ffi"}, "bind with torch"),
