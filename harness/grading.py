@@ -194,7 +194,9 @@ class Grading:
                 try:
                     if baselines and self._right_so_far():
                         with self.course.stage("time"), usable.clocks_locked(self.lock_clocks):
+                            told = len(self.evidence.warnings)
                             self._time(candidate, baselines, opened, oracle, seeds, usable.source)
+                            self._name_workload(told, graded.workload)
                     if self._right_so_far():
                         with self.course.stage("audit"):
                             self._audit(candidate, baselines.get("reference"), oracle, seeds, submission)
@@ -435,6 +437,14 @@ class Grading:
         """Once, also where several workloads give the same reason."""
         if warning not in self.evidence.warnings:
             self.evidence.warnings.append(warning)
+
+    def _name_workload(self, told: int, workload: Workload) -> None:
+        """Say of the warnings after the first `told` which of several workloads they are about."""
+        if self.evidence.ranks:
+            self.evidence.warnings[told:] = [
+                each.model_copy(update={"message": f"Workload {workload.name}: {each.message}"})
+                for each in self.evidence.warnings[told:]
+            ]
 
     def _on_trial(self, workload: Workload, trial: int) -> None:
         alone = not self.evidence.ranks and workload is self.graded[0].workload

@@ -34,10 +34,11 @@ class Service:
     def __init__(self, seconds: float = 1.0) -> None:
         self.asked = 0
         self.seconds = seconds
+        self.built = BUILT
 
     def build(self, *_: object, **__: object) -> BuildOutcome:
         self.asked += 1
-        return dataclasses.replace(BUILT, seconds=self.seconds)
+        return dataclasses.replace(self.built, seconds=self.seconds)
 
 
 def builds(service: Service, outcomes: list[BuildOutcome], **changes: Any) -> Builds:
@@ -54,6 +55,15 @@ def test_what_can_be_built_is_built() -> None:
     outcomes: list[BuildOutcome] = []
     assert builds(Service(), outcomes).answer(CPP).ok
     assert build_info(outcomes).cached
+
+
+@pytest.mark.parametrize("cached", [True, False])
+def test_what_comes_from_the_cache_is_said_to(cached: bool) -> None:
+    told: list[str] = []
+    service = Service()
+    service.built = dataclasses.replace(BUILT, cached=cached)
+    builds(service, [], say=told.append).answer(CPP)
+    assert told == ["building ext", "ext from the cache"][: 2 if cached else 1]
 
 
 @pytest.mark.parametrize("claim", [{}, {"kind": "load"}, {**CPP, "extra": 1}, {**CPP, "name": "../x"}])

@@ -23,6 +23,11 @@ def check_arguments(problem: str, submission: str) -> None:
         )
     if Path(submission).is_dir():
         raise WrongUse(f"the submission {submission} is a folder: name the .py file in it that defines ModelNew.")
+    check_problem(problem)
+
+
+def check_problem(problem: str) -> None:
+    """Where there is nothing: which problem was probably meant. Raises WrongUse."""
     if not Path(problem).exists() and (meant := _nearest(Path(problem))):
         raise WrongUse(f"there is no problem at {problem}; {meant} was probably meant.")
 

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from harness.cli.arguments import check_problem
 from harness.cli.errors import guarded
 from harness.cli.grading import Problem
 from harness.cli.streams import claimed_stdout
@@ -44,6 +45,7 @@ def new_submission(
     force: Force = False,
 ) -> int:
     """Write a submission that is right, with a place for a kernel."""
+    check_problem(problem)
     with claimed_stdout() as stdout:
         from harness.scaffold.write import new_submission as write
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from rich.text import Text
 
 from harness.cli import text
-from harness.report import Baseline, BuildInfo, LeafReport, Measurement, Report, Stage, Steadiness, Timing
+from harness.report import Baseline, BuildInfo, Correctness, LeafReport, Measurement, Report, Stage, Steadiness, Timing
 
 MAX_DIAGNOSTICS = 6
 MAX_LEAVES = 6
@@ -131,8 +131,13 @@ def leaves(report: Report) -> list[Row]:
     correctness = report.correctness
     if correctness is None:
         return []
+    rows = []
+    several = [each.correctness for each in report.workloads if each.correctness is not None]
+    if report.accepted and len(several) > 1:
+        correctness = _together(several, correctness)
+        rows = [row("right", f"with {len(several)} workloads; shapes of the first, the largest errors of all")]
     ordered = sorted(correctness.leaves, key=lambda leaf: leaf.ok)
-    rows = [found for leaf in ordered[:MAX_LEAVES] for found in _leaf(leaf)]
+    rows += [found for leaf in ordered[:MAX_LEAVES] for found in _leaf(leaf)]
     if len(ordered) > MAX_LEAVES:
         rows.append(row("", f"... and {len(ordered) - MAX_LEAVES} more leaves, in --json"))
     trials = f"{correctness.trials} of {correctness.trials_asked} compared, weights {correctness.weights}"
@@ -142,6 +147,33 @@ def leaves(report: Report) -> list[Row]:
     if report.accepted and correctness.also_checked:
         rows.append(row("also right", text.one_line(f"at: {', '.join(correctness.also_checked)}", 300)))
     return rows
+
+
+def _together(several: Sequence[Correctness], shown: Correctness) -> Correctness:
+    """Of workloads that are all right: trials and timed calls over all of them, and each leaf's largest errors."""
+    by_path: dict[str, list[LeafReport]] = {}
+    for each in several:
+        for leaf in each.leaves:
+            by_path.setdefault(leaf.path, []).append(leaf)
+    leaves = [
+        same[0].model_copy(
+            update={name: _largest(same, name) for name in ("max_abs_error", "max_rel_error", "rms_error")}
+        )
+        for same in by_path.values()
+    ]
+    return shown.model_copy(
+        update={
+            "leaves": leaves,
+            "trials": sum(each.trials for each in several),
+            "trials_asked": sum(each.trials_asked for each in several),
+            "timed_calls_verified": sum(each.timed_calls_verified for each in several),
+        }
+    )
+
+
+def _largest(leaves: Sequence[LeafReport], error: str) -> float | str | None:
+    known = [getattr(leaf, error) for leaf in leaves if getattr(leaf, error) is not None]
+    return max(known, key=float, default=None)
 
 
 def _leaf(leaf: LeafReport) -> list[Row]:
@@ -225,6 +257,9 @@ def build(info: BuildInfo) -> list[Row]:
 def evidence(report: Report) -> list[Row]:
     """What the reason rests on; a leaf, where it is one, unless it is among the leaves that are shown anyway."""
     values = report.reason.evidence
+    if report.reason.code == "run.needs_cuda":
+        # Where it asked for CUDA says nothing: that it did is all.
+        values = {name: value for name, value in values.items() if name != "traceback"}
     if "path" in values and values.keys() <= LeafReport.model_fields.keys():
         with contextlib.suppress(ValidationError):
             leaf = LeafReport.model_validate(values)
@@ -295,7 +330,9 @@ def stages(ran: list[Stage]) -> list[Row]:
     """Where the time went."""
     if not ran:
         return []
-    each = ", ".join(f"{stage.name} {text.seconds(stage.seconds)}" for stage in ran)
+    # A worker starts while the grading loads, and what is left of that is waited for before anything is built.
+    more = {"build": " with the worker's start"}
+    each = ", ".join(f"{stage.name} {text.seconds(stage.seconds)}{more.get(stage.name, '')}" for stage in ran)
     return [row("stages", f"{text.seconds(sum(stage.seconds for stage in ran))}: {each}", "dim")]
 
 

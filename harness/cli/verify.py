@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli import text
+from harness.cli.arguments import check_problem
 from harness.cli.errors import guarded
 from harness.cli.grading import Device, NoWait, Sandbox, Seed
 from harness.cli.progress import progress
@@ -50,6 +51,8 @@ def verify(
     """Test a problem: its submissions end as they should, trivial answers fail, inputs count; 1 when they don't."""
     check_json_target(json)
     paths = _chosen(problems or [], every)
+    for path in paths:
+        check_problem(path)
     if expected is not None and not expected.is_file():
         raise WrongUse(f"there is no file {expected}; --expected names a table like submissions/expected.toml.")
     with claimed_stdout() as stdout:
@@ -111,8 +114,11 @@ def _print(found: Verification, out: Console) -> None:
     for finding in found.findings:
         line = Text(f"  {finding.severity} ", style=_STYLES[finding.severity])
         line.append(finding.code, style="bold" if finding.severity != "note" else "dim")
-        line.append("  " + text.one_line(finding.message, 1000), style="default not bold")
+        sentence, *example = finding.message.splitlines() or [""]
+        line.append("  " + text.one_line(sentence, 1000), style="default not bold")
         out.print(line)
+        for each in example:
+            out.print(Text(f"      {text.one_line(each)}"))
     out.print(_figures(found))
 
 
@@ -138,7 +144,8 @@ def _figures(found: Verification) -> Table:
         moving = sum(1 for each in found.moved if each.change > 1)
         add("moves", f"{moving} of {len(found.moved)} inputs and parameters move the output")
     for room in found.room:
-        factor = "no error at all" if room.factor is None else f"{room.factor:.3g} times the errors of an honest one"
+        honest = "" if room.factor is None else f"{float(f'{room.factor:.3g}'):.15g} times the errors of an honest one"
+        factor = honest or "no error at all"
         add("room", f"{room.path}: the tolerance is {factor} in {room.precision}")
     for cost in found.costs:
         (call,) = text.durations(1e6 * cost.call_s, ascii_only=True)

@@ -78,7 +78,8 @@ def _write(texts: dict[Path, str], force: bool) -> list[Path]:
     """All or, where one is in the way, none."""
     in_the_way = [str(path) for path in texts if path.exists()]
     if in_the_way and not force:
-        raise ScaffoldError(f"{', '.join(in_the_way)} exists already; name another, or say --force to replace it.")
+        exist, them = ("exists", "it") if len(in_the_way) == 1 else ("exist", "them")
+        raise ScaffoldError(f"{', '.join(in_the_way)} {exist} already; name another, or say --force to replace {them}.")
     for path, text in texts.items():
         try:
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +15,13 @@ from harness.sandbox import Sandbox
 from harness.verification.findings import Example
 from harness.verification.subject import Found
 
+_STANZA = """\
+[[submission]]
+file = "mine.py"
+problem = @ID@
+device = "cpu"  # or "cuda"
+verdict = "accepted"
+reason = "grade.accepted\""""
 _BUDGET_S = 0.5
 """For the times of one example: what is asked is how it ends, and whether its time is below the floor."""
 _HALF_WIDTH = 0.02
@@ -37,7 +45,9 @@ def entries_of(problem: Problem, table: Path | None, found: Found) -> list[Expec
             "warning",
             "example.none",
             f"There is no submission for {problem.id} in {table or 'submissions/expected.toml'}: nothing shows that a "
-            "right one is accepted. Add one for each kind of device, and wrong ones that a solver is likely to write.",
+            "right one is accepted. Add one for each kind of device, and wrong ones that a solver is likely to "
+            "write, each with lines like these (docs/writing-a-problem.md):\n"
+            + _STANZA.replace("@ID@", json.dumps(problem.id)),
         )
         return []
     for kind in sorted({entry.device for entry in entries}):

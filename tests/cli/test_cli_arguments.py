@@ -49,6 +49,15 @@ def test_a_slip_is_said_before_anything_is_graded(engine, harness, places, comma
     assert said in err
 
 
+@pytest.mark.parametrize(
+    "argv", [["new", "submission", "problems/selectiv_scan", "f.py"], ["verify", "selective_scan"]]
+)
+def test_other_commands_say_which_problem_was_meant(harness, places, argv):
+    code, out, err = harness(*argv)
+    assert (code, out) == (2, "")
+    assert "problems/selective_scan was probably meant" in err
+
+
 @pytest.mark.parametrize("problem", ["problems/selective_scan", "bench.py", "both.py", "nothing_like_it"])
 def test_what_may_be_right_goes_to_the_engine(engine, harness, places, problem):
     fake = engine(cli_fakes.accepted())

@@ -152,6 +152,16 @@ def test_what_has_no_value_and_what_was_not_built_has_no_row():
     assert not re.search("error |traceback|signal|build", table)
 
 
+def test_of_a_submission_that_needs_cuda_the_traceback_is_left_out():
+    evidence = {"error": "RuntimeError", "traceback": "first\nsecond\n"}
+    assert "second" not in shown(cli_fakes.report(Verdict.RUNTIME_ERROR, "run.needs_cuda", "It needs CUDA.", evidence))
+    assert "second" in shown(cli_fakes.report(Verdict.RUNTIME_ERROR, "run.exception", "It raised.", evidence))
+
+
+def test_the_build_says_what_else_is_in_its_time():
+    assert "build 18.2 s with the worker's start" in unframed(shown(cli_fakes.accepted()))
+
+
 def test_further_sizes_that_are_right_are_named():
     good = cli_fakes.accepted()
     assert good.correctness is not None

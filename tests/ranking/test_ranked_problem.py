@@ -128,9 +128,22 @@ def test_the_table_has_a_row_for_each(reports: dict[str, Report]) -> None:
     print_report(reports["right"], console(out))
     text = out.getvalue()
     assert "geometric mean of 2" in text
+    assert "with 2 workloads; shapes of the first, the largest errors of all" in text
+    assert "4 of 4 compared" in text
     assert "short" in text
     assert "long" in text
     assert "--workload" not in text  # what repeats it names none
+
+
+def test_a_warning_of_the_clock_says_which_workload_it_is_about(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("harness.clock.stage._SURE", 0.0)
+    loaded = problem(tmp_path / "sums")
+    (tmp_path / "right.py").write_text(RIGHT)
+    report = grade(loaded, tmp_path / "right.py", device="cpu", budget_s=0.2, relative_half_width=0.5)
+    told = [each.message for each in report.warnings if each.code == "time.weakly_confirmed"]
+    assert [message.partition(": ")[0] for message in told] == ["Workload short", "Workload long"]
 
 
 def test_a_named_workload_is_graded_alone(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 
 import broken
 import pytest
@@ -30,6 +31,11 @@ def test_a_problem_without_examples_passes_unless_warnings_count(harness, tmp_pa
     assert code == 0
     assert "PASSES  scaled" in out
     assert "warning example.none" in out
+    stanza = out[out.index("[[submission]]") :].split("answers")[0]
+    assert tomllib.loads(stanza)["submission"] == [
+        {"file": "mine.py", "problem": "scaled", "device": "cpu", "verdict": "accepted", "reason": "grade.accepted"}
+    ]
+    assert "docs/writing-a-problem.md" in " ".join(out.split())
     assert "11 of 11 trivial ones refused" in out or "of 12 trivial ones refused" in out
     assert max(map(len, out.splitlines())) <= 80
     code, _, _ = harness("verify", path, "--device", "cpu", "--werror")

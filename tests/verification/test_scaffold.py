@@ -61,11 +61,15 @@ def test_what_exists_is_left_alone_unless_forced(tmp_path):
     with pytest.raises(ScaffoldError, match=r"README\.md"):
         new_problem("p", tmp_path)
     assert mine.read_text() == "mine"
+    (tmp_path / "p" / "problem.toml").touch()
+    with pytest.raises(ScaffoldError, match=r"exist already.* replace them"):
+        new_problem("p", tmp_path)
+    (tmp_path / "p" / "problem.toml").unlink()
     assert not (tmp_path / "p" / "problem.toml").exists()  # all or nothing
     new_problem("p", tmp_path, force=True)
     assert mine.read_text() != "mine"
     path = new_submission(tmp_path / "p", tmp_path / "a.py", kind="cpu")
-    with pytest.raises(ScaffoldError, match="--force"):
+    with pytest.raises(ScaffoldError, match=r"exists already.*--force to replace it"):
         new_submission(tmp_path / "p", path, kind="cpu")
 
 
