@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -11,13 +12,20 @@ from harness.selftest.ending import Result
 from harness.selftest.running import Runner, default_jobs
 
 
+_HERE = Path(__file__).parent
+
+
 @pytest.fixture(scope="session")
 def ending(request: pytest.FixtureRequest) -> Iterator[Callable[[Case], Result]]:
     """How an entry of the corpus ends here."""
+    # Other folders have arguments of that name, too.
+    corpus = [
+        item for item in request.session.items if isinstance(item, pytest.Function) and _HERE in item.path.parents
+    ]
     chosen = [
         item.callspec.params["case"]
-        for item in request.session.items
-        if isinstance(item, pytest.Function) and "ending" in item.fixturenames and hasattr(item, "callspec")
+        for item in corpus
+        if "ending" in item.fixturenames and "case" in getattr(getattr(item, "callspec", None), "params", ())
     ]
     kinds = {case.kind for case in chosen if case.kind == "cpu" or _has_cuda()}
     runners = {kind: Runner(default_jobs(kind), device=kind) for kind in kinds}
