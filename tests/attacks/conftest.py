@@ -11,7 +11,6 @@ from harness.selftest.corpus import Case
 from harness.selftest.ending import Result
 from harness.selftest.running import Runner, default_jobs
 
-
 _HERE = Path(__file__).parent
 
 
@@ -24,7 +23,7 @@ def ending(request: pytest.FixtureRequest) -> Iterator[Callable[[Case], Result]]
     ]
     chosen = [
         item.callspec.params["case"]
-        for item in corpus
+        for item in ours
         if "ending" in item.fixturenames and "case" in getattr(getattr(item, "callspec", None), "params", ())
     ]
     kinds = {case.kind for case in chosen if case.kind == "cpu" or _has_cuda()}
