@@ -17,14 +17,10 @@ _HERE = Path(__file__).parent
 @pytest.fixture(scope="session")
 def ending(request: pytest.FixtureRequest) -> Iterator[Callable[[Case], Result]]:
     """How an entry of the corpus ends here."""
+    ours = [item for item in request.session.items if isinstance(item, pytest.Function) and _HERE in item.path.parents]
     # Other folders have arguments of that name, too.
-    corpus = [
-        item for item in request.session.items if isinstance(item, pytest.Function) and _HERE in item.path.parents
-    ]
     chosen = [
-        item.callspec.params["case"]
-        for item in ours
-        if "ending" in item.fixturenames and "case" in getattr(getattr(item, "callspec", None), "params", ())
+        item.callspec.params["case"] for item in ours if "ending" in item.fixturenames and hasattr(item, "callspec")
     ]
     kinds = {case.kind for case in chosen if case.kind == "cpu" or _has_cuda()}
     runners = {kind: Runner(default_jobs(kind), device=kind) for kind in kinds}
