@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ctypes
+import errno
 import ipaddress
 import os
 import signal
@@ -28,6 +29,7 @@ from server import keys
 from server.api.limits import MAX_HEADER_BYTES
 from server.app import make_app
 from server.catalogue import Catalogue
+from server.hold import Held, held
 from server.protocol import ImpatientProtocol
 from server.services import Services
 from server.settings import Settings
@@ -81,26 +83,40 @@ def serve(
     """Run until a signal comes. Raises ServeError, and ProblemError for a broken problem."""
     _few_arenas()
     catalogue = Catalogue.load(settings.problems)
-    database = open_database(data, database_url)
     try:
-        local = _is_loopback(host)
-        with database.read() as session:
-            if not local and not keys.any_usable(session):
-                raise ServeError(
-                    f"listening on {host} lets others in, and there are no keys yet: make one first, with "
-                    "harness keys create NAME."
-                )
-        serving = Services(database, catalogue, settings)
-        own, for_agents = _own_keys(database, make_own=local)
-        with _socket(host, port) as listening:
-            shown = f"[{host}]" if ":" in host else host
-            url = f"http://{shown}:{listening.getsockname()[1]}"
-            reached = url if host not in ("0.0.0.0", "::") else f"http://127.0.0.1:{listening.getsockname()[1]}"
-            asyncio.run(_run(serving, listening, reached, for_agents, devices, lambda: on_start(Started(url, own))))
-        _forget_own_keys(database)
-        return 0
-    finally:
-        database.close()
+        # Before anything is changed: a start that fails does no harm to a server that runs.
+        with held(data) as name, _socket(host, port) as listening:
+            database = open_database(data, database_url)
+            try:
+                _serve(Services(database, catalogue, settings), name, listening, host, devices, on_start)
+            finally:
+                database.close()
+    except Held as error:
+        raise ServeError(str(error)) from None
+    return 0
+
+
+def _serve(
+    serving: Services,
+    name: str,
+    listening: socket.socket,
+    host: str,
+    devices: list[str],
+    on_start: Callable[[Started], None],
+) -> None:
+    local = _is_loopback(host)
+    with serving.database.read() as session:
+        if not local and not keys.any_usable(session):
+            raise ServeError(
+                f"listening on {host} lets others in, and there are no keys yet: make one first, with "
+                "harness keys create NAME."
+            )
+    own, for_agents = _own_keys(serving.database, name, make_own=local)
+    shown, port = f"[{host}]" if ":" in host else host, listening.getsockname()[1]
+    url = f"http://{shown}:{port}"
+    reached = url if host not in ("0.0.0.0", "::") else f"http://127.0.0.1:{port}"
+    asyncio.run(_run(serving, listening, reached, for_agents, devices, lambda: on_start(Started(url, own))))
+    _forget_own_keys(serving.database, name)
 
 
 def _few_arenas() -> None:
@@ -109,19 +125,22 @@ def _few_arenas() -> None:
         ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 2)
 
 
-def _own_keys(database: Database, *, make_own: bool) -> tuple[str | None, str]:
-    """Fresh ones at each start; those of an earlier start end."""
+def _own_keys(database: Database, name: str, *, make_own: bool) -> tuple[str | None, str]:
+    """Fresh ones at each start; those of an earlier start end. `name` is the data folder's: other servers on the same
+    database have keys of their own."""
     now = time.time()
-    _forget_own_keys(database)
+    _forget_own_keys(database, name)
     with database.write() as session:
-        own = keys.create(session, "local", "admin", now, label=_OWN_LABEL) if make_own else None
-        return own, keys.create(session, "local", "agent", now, label=_AGENT_LABEL)
+        own = keys.create(session, "local", "admin", now, label=f"{_OWN_LABEL} {name}") if make_own else None
+        return own, keys.create(session, "local", "agent", now, label=f"{_AGENT_LABEL} {name}")
 
 
-def _forget_own_keys(database: Database) -> None:
+def _forget_own_keys(database: Database, name: str) -> None:
     with database.write() as session:
         for label in (_OWN_LABEL, _AGENT_LABEL):
-            keys.revoke_labelled(session, label, time.time())
+            # Without a name: of a version that gave none.
+            for whole in (f"{label} {name}", label):
+                keys.revoke_labelled(session, whole, time.time())
 
 
 def _is_loopback(host: str) -> bool:
@@ -145,7 +164,10 @@ def _socket(host: str, port: int) -> socket.socket:
         found.bind(address)
         found.listen(512)
     except OSError as error:
-        raise ServeError(f"{host}, port {port}, can't be listened on: {error.strerror or error}.") from None
+        advice = ""
+        if error.errno == errno.EADDRINUSE:
+            advice = " `--port 0` picks a free one, or stop the other."
+        raise ServeError(f"{host}, port {port}, can't be listened on: {error.strerror or error}.{advice}") from None
     return found
 
 
