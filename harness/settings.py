@@ -18,6 +18,7 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+from urllib.parse import urlsplit
 
 import platformdirs
 
@@ -120,6 +121,18 @@ def exposed() -> str | None:
     return f"others can read the key in {path}: chmod 600 {path}"
 
 
+def check_address(server: str) -> str:
+    """A server's address without a slash at its end. Raises SettingsError."""
+    try:
+        parts = urlsplit(server)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise SettingsError(f"{server} is no address of a server; write it like http://127.0.0.1:8000.")
+    return server.rstrip("/")
+
+
 def change(name: str, value: str | None) -> Path:
     """Set it in the file, or take it out with None. The file is written anew, for its owner only. Raises
     SettingsError."""
@@ -127,6 +140,8 @@ def change(name: str, value: str | None) -> Path:
         raise SettingsError(f"there is no setting {name!r}; there are {', '.join(SETTINGS)}.")
     if value is not None and not (value.strip() and value.isprintable()):
         raise SettingsError(f"{name} has to be one line of text.")
+    if name == "server" and value is not None:
+        check_address(value.strip())
     kept = {other: text for other, text in read_file().items() if other != name}
     if value is not None:
         kept[name] = value.strip()

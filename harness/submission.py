@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import difflib
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,8 +17,18 @@ MAX_BYTES = 1 << 20
 """1 MiB: the longest real submissions have a tenth of it."""
 
 
+FILE_NAME = "submission.py"
+"""What a submission is called that came without a usable name."""
+_USABLE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_. +-]{0,98}[A-Za-z0-9_+-]|[A-Za-z0-9_]")
+
 MODEL_NEW = Calling()
 """KernelBench's way."""
+
+
+def usable_name(told: str) -> str | None:
+    """The last part of what a stranger calls a file, if any folder and any message can take it; else None."""
+    name = told.replace("\\", "/").rpartition("/")[2]
+    return name if _USABLE_NAME.fullmatch(name) else None
 
 
 class SubmissionError(Exception):

@@ -50,7 +50,7 @@ def make_app(serving: Services) -> FastAPI:
     )
     app.state.services = serving
     app.state.metrics = metrics.Metrics(serving)
-    problems_json.install(app)
+    problems_json.install(app, routes.error_page)
     for part in (submissions, boards, agents, metrics):
         app.include_router(part.router)
     routes.install(app)

@@ -22,7 +22,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.orm import Session
 from starlette.concurrency import run_in_threadpool
 
-from server.queue import Waiting
+from server.queue import AgentsHere, Waiting
 from server.store import Database, Event, Submission, User
 from server.store.models import OPEN, State
 
@@ -47,14 +47,16 @@ class Order:
     source: bytes
     mode: str
     label: str
+    file_name: str | None = None
     device_kind: str | None = None
     workload: str | None = None
     priority: int = 0
     regrade_of: str | None = None
 
     def digest(self) -> str:
-        """Equal for equal requests, whatever version the problem has meanwhile."""
+        """Equal for equal requests, whatever version the problem has meanwhile, and whatever the file is called."""
         told = {**asdict(self), "source": hashlib.sha256(self.source).hexdigest(), "problem_version": None}
+        del told["file_name"]
         return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
 
 
@@ -78,6 +80,8 @@ class Accepted:
     submission: Submission
     place: int | None
     """As `Waiting.place` says."""
+    agents: AgentsHere
+    """Who was there to take it."""
 
 
 Outcome = Accepted | Exception
@@ -142,8 +146,8 @@ def add_all(session: Session, arrivals: Sequence[Arrival]) -> list[Outcome]:
             for made in fresh
         ]
         session.execute(insert(Event), events)
-    waiting = Waiting(session)
-    return [one if isinstance(one, Exception) else Accepted(one, waiting.place(one)) for one in found]
+    waiting, agents = Waiting(session), AgentsHere(session)
+    return [one if isinstance(one, Exception) else Accepted(one, waiting.place(one), agents) for one in found]
 
 
 def _unfinished(session: Session, users: set[int]) -> Counter[int]:
@@ -184,6 +188,7 @@ def _submission(arrival: Arrival) -> Submission:
         device_kind=order.device_kind,
         mode=order.mode,
         label=order.label,
+        file_name=order.file_name,
         source=order.source,
         source_sha256=hashlib.sha256(order.source).hexdigest(),
         priority=order.priority,

@@ -5,11 +5,14 @@ A name that came with a request is looked up here and never becomes a path.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from harness.formats import is_problem
 from harness.problem import Problem, ProblemError
+
+_SHOWN = 20
 
 
 class Catalogue(Mapping[str, Problem]):
@@ -34,6 +37,14 @@ class Catalogue(Mapping[str, Problem]):
     def versions(self) -> dict[str, str]:
         """The version of each."""
         return {name: problem.version for name, problem in self._problems.items()}
+
+    def no_such(self, name: str) -> str:
+        """A sentence for whoever asked for a problem that is not here."""
+        near = difflib.get_close_matches(name[:100], self._problems, n=1)
+        if near:
+            return f"There is no such problem; {near[0]} was probably meant."
+        shown = ", ".join([*self._problems][:_SHOWN]) + (", ..." if len(self._problems) > _SHOWN else "")
+        return f"There is no such problem; there are {shown}."
 
     def __getitem__(self, name: str) -> Problem:
         return self._problems[name]

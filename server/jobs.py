@@ -25,6 +25,7 @@ from sqlalchemy import ColumnElement, and_, exists, func, or_, select
 from sqlalchemy.orm import Session, undefer
 
 from harness.report import ProblemInfo, Reason, Report, SubmissionInfo, Verdict
+from harness.submission import FILE_NAME
 from harness.version import VERSION
 from server.keys import digest
 from server.results import keep_result
@@ -314,5 +315,5 @@ def _all_lost(submission: Submission, now: float) -> Report:
             "This says nothing about the submission: hand it in again, or ask whoever runs the server to look.",
         ),
         problem=ProblemInfo(id=submission.problem_id, version=submission.problem_version, workload=""),
-        submission=SubmissionInfo(path=None, name=submission.label, sha256=submission.source_sha256),
+        submission=SubmissionInfo(path=None, name=submission.file_name or FILE_NAME, sha256=submission.source_sha256),
     )

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from typing import Literal
+
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from server.store import Submission, User
+from server.store import Agent, Submission, User
 from server.store.models import AT_WORK, State
 
 
@@ -70,6 +73,36 @@ class Waiting:
             Submission.number < submission.number,
         )
         return self._session.scalar(older) or 0
+
+
+WaitsFor = Literal["cpu", "cuda", "any"]
+"""A kind of device."""
+
+
+class AgentsHere:
+    """The agents that get work, at one moment: whether one of them can take a submission."""
+
+    def __init__(self, session: Session) -> None:
+        wanted = (
+            select(Agent.kind, Agent.problems, func.max(Agent.last_seen))
+            .where(Agent.refused.is_(None), Agent.left_at.is_(None))
+            .group_by(Agent.kind, Agent.problems)
+        )
+        self._rows = session.connection().execute(wanted).all()
+
+    def lacking(self, submission: Submission, version: str | None, heard_since: float) -> WaitsFor | None:
+        """The kind of device that a submission waits for because no agent with one, that was heard of since then and
+        has that version of its problem, is here; None when there is one, or it does not wait."""
+        if submission.state != State.QUEUED:
+            return None
+        there = [(kind, problems) for kind, problems, seen in self._rows if seen >= heard_since]
+        wanted = submission.device_kind
+        # As agents get them: the CPU's take those that name no device only where no GPU is.
+        kind = wanted or ("cuda" if any(kind == "cuda" for kind, _ in there) else "cpu")
+        for each, problems in there:
+            if each == kind and version is not None and json.loads(problems).get(submission.problem_id) == version:
+                return None
+        return wanted or ("cuda" if kind == "cuda" else "any")  # type: ignore[return-value]  # checked as it came in
 
 
 def listing(

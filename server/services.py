@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from server.arrivals import Arrivals
 from server.catalogue import Catalogue
 from server.keys import Rates
+from server.queue import AgentsHere, WaitsFor
 from server.results import Leaderboards
 from server.settings import Settings
-from server.store import Database, StoreAway
+from server.store import Database, StoreAway, Submission
 
 
 class Hub:
@@ -89,6 +90,11 @@ class Services:
     def __post_init__(self) -> None:
         self.arrivals = Arrivals(self.database)
         self._away_told = -math.inf
+
+    def waits_for(self, submission: Submission, agents: AgentsHere) -> WaitsFor | None:
+        """As `AgentsHere.lacking`, now."""
+        version = self.catalogue.versions.get(submission.problem_id)
+        return agents.lacking(submission, version, self.clock() - self.settings.away_s)
 
     def store_is_away(self, error: StoreAway) -> None:
         """Say so in the log, once in a while, however many requests find that out."""

@@ -48,6 +48,12 @@ def a_list(found: Any) -> list[dict[str, Any]]:
     return found
 
 
+def no_agent(kind: str) -> str:
+    """What a submission's `waits_for` means, in words."""
+    device = "" if kind == "any" else f" for {kind}"
+    return f"no agent{device} that has this problem is here now; it waits until one comes"
+
+
 def check(status: int, headers: Mapping[str, str], text: str) -> None:
     """Raises Refused for an answer that is an error, ClientError for one that leads elsewhere."""
     if 200 <= status < 300:

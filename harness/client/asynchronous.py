@@ -52,6 +52,7 @@ class AsyncClient:
         workload: str | None = None,
         mode: str = "run",
         label: str = "",
+        file_name: str = "",
         priority: int = 0,
         idempotency_key: str | None = None,
     ) -> dict[str, Any]:
@@ -64,6 +65,7 @@ class AsyncClient:
                 workload=workload,
                 mode=mode,
                 label=label,
+                file_name=file_name,
                 priority=priority,
                 idempotency_key=idempotency_key,
             )

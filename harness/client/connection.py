@@ -7,8 +7,7 @@ from typing import Any
 import httpx
 
 from harness.client.errors import ClientError, Unreachable
-from harness.client.requests import check_address
-from harness.settings import SettingsError, look_up
+from harness.settings import SettingsError, check_address, look_up
 
 _TIMEOUT = httpx.Timeout(60.0, connect=20.0)
 """A stream says something every 15 s at least."""
@@ -18,13 +17,13 @@ def connection(server: str | None, key: str | None) -> tuple[str, dict[str, Any]
     """The address, and what httpx needs to know. Raises ClientError."""
     try:
         address, key = look_up("server", server).value, look_up("key", key).value
+        assert address is not None
+        address = check_address(address)
     except SettingsError as error:
         raise ClientError(str(error)) from None
-    assert address is not None
     if key is not None and not (key.isascii() and key.isprintable()):
         raise ClientError("the key holds characters that no key has; copy it again.")
     headers = {} if key is None else {"Authorization": f"Bearer {key}"}
-    address = check_address(address)
     return address, {"base_url": address, "headers": headers, "timeout": _TIMEOUT}
 
 

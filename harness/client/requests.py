@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from harness.client.errors import ClientError
 
@@ -36,18 +36,6 @@ class Request:
         return sent
 
 
-def check_address(server: str) -> str:
-    """The address without a slash at its end. Raises ClientError."""
-    try:
-        parts = urlsplit(server)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        usable = False
-    if not usable:
-        raise ClientError(f"{server} is no address of a server; write it like http://127.0.0.1:8000.")
-    return server.rstrip("/")
-
-
 def submit(
     problem: str,
     source: str,
@@ -56,6 +44,7 @@ def submit(
     workload: str | None,
     mode: str,
     label: str,
+    file_name: str,
     priority: int,
     idempotency_key: str | None,
 ) -> Request:
@@ -67,6 +56,7 @@ def submit(
         "workload": workload,
         "mode": mode,
         "label": label,
+        "file_name": file_name,
         "priority": priority,
     }
     return Request("POST", "/v1/submissions", body=body, headers=_once(idempotency_key))

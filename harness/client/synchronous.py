@@ -56,6 +56,7 @@ class Client:
         workload: str | None = None,
         mode: str = "run",
         label: str = "",
+        file_name: str = "",
         priority: int = 0,
         idempotency_key: str | None = None,
     ) -> dict[str, Any]:
@@ -68,6 +69,7 @@ class Client:
                 workload=workload,
                 mode=mode,
                 label=label,
+                file_name=file_name,
                 priority=priority,
                 idempotency_key=idempotency_key,
             )

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from harness.cli.signals import Stopped, raising_stopped
 from harness.cli.streams import claimed_stdout, document
 from harness.events import Event, StageEnded, StageStarted
+from harness.submission import FILE_NAME, usable_name
 
 if TYPE_CHECKING:
     from harness.prepared import PreparedWorkers
@@ -68,7 +69,8 @@ def _grade(work: dict[str, Any], out: TextIO, prepared: PreparedWorkers) -> str:
         _say(out, {"event": {"kind": kind, **asdict(event)}})
 
     with tempfile.TemporaryDirectory(prefix="harness-agent-") as folder:
-        path = Path(folder) / "submission.py"
+        # Looked at here as well: what the server sends does not become a path as it is.
+        path = Path(folder) / (usable_name(work["name"]) or FILE_NAME)
         path.write_bytes(work["source"].encode())
         report = grade(
             work["problem"],

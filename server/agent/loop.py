@@ -145,6 +145,7 @@ class AgentLoop:
                 # The folder is looked up here: what the server sends never becomes a path.
                 "problem": str(self._catalogue[work["problem"]].path),
                 "source": work["source"],
+                "name": work["name"],
                 "workload": work["workload"],
                 "mode": work["mode"],
                 "device": self._identity.device,

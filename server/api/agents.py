@@ -17,6 +17,7 @@ from sqlalchemy.orm import Session
 from starlette.concurrency import run_in_threadpool
 
 from harness.report import Report
+from harness.submission import FILE_NAME
 from harness.version import VERSION
 from server import jobs
 from server.api.auth import AgentKey, Serving
@@ -91,6 +92,7 @@ class Work(_Model):
     workload: str | None
     mode: Mode
     name: str
+    """Of its file."""
     source: str
 
 
@@ -208,7 +210,7 @@ def _claim(serving: Services, caller: Caller, agent_id: int) -> Work | None:
         problem_version=submission.problem_version,
         workload=submission.workload,
         mode=submission.mode,  # type: ignore[arg-type]  # checked when it came in
-        name=submission.label,
+        name=submission.file_name or FILE_NAME,
         source=submission.source.decode(),
     )
 

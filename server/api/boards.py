@@ -115,7 +115,7 @@ def find_problem(serving: Services, name: str) -> Problem:
     """Raises ApiError."""
     problem = serving.catalogue.get(name)
     if problem is None:
-        raise ApiError(404, "no-such-problem", "There is no such problem; GET /v1/problems lists them.")
+        raise ApiError(404, "no-such-problem", serving.catalogue.no_such(name))
     return problem
 
 

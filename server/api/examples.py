@@ -10,6 +10,7 @@ NEW_SUBMISSION: dict[str, Any] = {
     "device": "cuda",
     "mode": "run",
     "label": "one lane for each state",
+    "file_name": "s6_v2.py",
 }
 _LINK = "/v1/submissions/6f1c0e3ad2b94c7710aa"
 SUBMISSION: dict[str, Any] = {
@@ -20,11 +21,13 @@ SUBMISSION: dict[str, Any] = {
     "workload": None,
     "mode": "run",
     "label": "one lane for each state",
+    "file_name": "s6_v2.py",
     "user": "ada",
     "source_sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
     "priority": 0,
     "state": "queued",
     "queue_place": 2,
+    "waits_for": None,
     "attempts": 0,
     "created_at": "2026-11-29T20:15:03Z",
     "done_at": None,
@@ -101,7 +104,7 @@ PROBLEM_DOCUMENT: dict[str, Any] = {
     "type": "urn:kernel-harness:no-such-problem",
     "title": "Unprocessable Entity",
     "status": 422,
-    "detail": "There is no such problem; GET /v1/problems lists them.",
+    "detail": "There is no such problem; selective_scan was probably meant.",
 }
 
 OF_SCHEMAS = {

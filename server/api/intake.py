@@ -11,7 +11,7 @@ from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 
 from harness.spec import RANKING
-from harness.submission import MAX_BYTES
+from harness.submission import MAX_BYTES, usable_name
 from server.api.models import NewSubmission
 from server.api.problems_json import ApiError, explain
 from server.arrivals import Accepted, Arrival, KeyReused, Order, QueueFull
@@ -43,6 +43,7 @@ async def _form(request: Request) -> dict[str, Any]:
                     if value.size:
                         fields["source"] = _text(await value.read(MAX_BYTES + 1))
                         fields.setdefault("label", (value.filename or "")[:100])
+                        fields.setdefault("file_name", (value.filename or "")[-255:])
                 elif value or name == "source":
                     # A browser sends \r\n; an empty field of a form is one that was not filled in.
                     fields.setdefault(name, value.replace("\r\n", "\n") if name == "source" else value)
@@ -64,7 +65,7 @@ def order_of(serving: Services, caller: Caller, new: NewSubmission) -> Order:
     """The request, with every name in it looked up. Raises ApiError."""
     problem = serving.catalogue.get(new.problem)
     if problem is None:
-        raise ApiError(422, "no-such-problem", "There is no such problem; GET /v1/problems lists them.")
+        raise ApiError(422, "no-such-problem", serving.catalogue.no_such(new.problem))
     if new.workload not in (None, *problem.spec.workloads, *([RANKING] if problem.spec.ranking.workloads else [])):
         raise ApiError(422, "no-such-workload", f"The problem's workloads are {', '.join(problem.spec.workloads)}.")
     if new.priority > 0 and not caller.admin:
@@ -81,6 +82,7 @@ def order_of(serving: Services, caller: Caller, new: NewSubmission) -> Order:
         source=source,
         mode=new.mode,
         label=new.label,
+        file_name=usable_name(new.file_name) or usable_name(new.label),
         device_kind=new.device,
         workload=new.workload,
         priority=new.priority,

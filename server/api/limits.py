@@ -6,7 +6,7 @@ import asyncio
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from server.api.problems_json import answer
+from server.api.problems_json import answer_to
 from server.settings import Settings
 
 MAX_HEADER_BYTES = 32 << 10
@@ -28,7 +28,7 @@ class BodyLimits:
             and sum(len(name) + len(value) for name, value in scope["headers"]) > MAX_HEADER_BYTES
         ):
             detail = f"The request's headers are larger than the limit of {MAX_HEADER_BYTES} bytes."
-            await answer(431, "headers-too-large", detail, {"connection": "close"})(scope, receive, send)
+            await answer_to(scope, 431, "headers-too-large", detail, {"connection": "close"})(scope, receive, send)
             return
         if scope["type"] != "http" or scope["method"] in ("GET", "HEAD"):
             await self.app(scope, receive, send)
@@ -41,11 +41,11 @@ class BodyLimits:
                 body = await _read(scope, receive, limit)
         except TimeoutError:
             detail = f"The request's body did not arrive within {self.settings.body_s:g} s."
-            await answer(408, "body-too-slow", detail, closing)(scope, receive, send)
+            await answer_to(scope, 408, "body-too-slow", detail, closing)(scope, receive, send)
             return
         if body is None:
             detail = f"The request's body is larger than the limit of {limit} bytes."
-            await answer(413, "body-too-large", detail, closing)(scope, receive, send)
+            await answer_to(scope, 413, "body-too-large", detail, closing)(scope, receive, send)
             return
         told = False
 

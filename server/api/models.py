@@ -9,9 +9,12 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from sqlalchemy.orm import Session
 
-from server.queue import place
+from harness.submission import FILE_NAME
+from server.queue import AgentsHere, WaitsFor, place
 from server.redact import for_solver
+from server.services import Services
 from server.store import Submission
+from server.store.models import State
 
 Mode = Literal["run", "check", "profile"]
 DeviceKind = Literal["cpu", "cuda"]
@@ -47,6 +50,9 @@ class NewSubmission(_Model):
     """run checks and times; check leaves timing out; profile checks, and shows where the time of a call goes."""
     label: Label = ""
     """A short name for lists."""
+    file_name: Annotated[str, Field(max_length=255)] = ""
+    """What messages call the source. Letters, digits, spaces and `_.+-`, 100 at most; what is none of that is left
+    out, and then the label is taken where it is such a name, else `submission.py`."""
     priority: Annotated[int, Field(ge=-10, le=10)] = 0
     """Higher ones go first. Above 0 only for admins."""
 
@@ -71,12 +77,17 @@ class SubmissionView(_Model):
     workload: str | None
     mode: Mode
     label: str
+    file_name: str
+    """What messages call the source."""
     user: str
     source_sha256: str
     priority: int
     state: Literal["queued", "building", "running", "done", "cancelled"]
     queue_place: int | None
     """1: the next to be taken; null when it does not wait."""
+    waits_for: WaitsFor | None
+    """The kind of device that it waits for because no agent with one, and with this problem, is here now; it is taken
+    when one comes. null: one is here, or it does not wait. Always null in lists."""
     attempts: int
     """How often an agent took it. More than one: an agent went away with it."""
     created_at: datetime
@@ -102,19 +113,27 @@ def when(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
 
 
-def whole_view(session: Session, submission: Submission, user: str, *, admin: bool) -> SubmissionView:
-    """What is told of a submission, with its place in the queue and its report."""
+def whole_view(
+    session: Session, serving: Services, submission: Submission, user: str, *, admin: bool
+) -> SubmissionView:
+    """What is told of a submission, with what it waits for and its report."""
     report = None
     if submission.report is not None:
         report = json.loads(submission.report)
         report = report if admin else for_solver(report)
-    return view(submission, user, place=place(session, submission), report=report)
+    waits_for = serving.waits_for(submission, AgentsHere(session)) if submission.state == State.QUEUED else None
+    return view(submission, user, place=place(session, submission), waits_for=waits_for, report=report)
 
 
 def view(
-    submission: Submission, user: str, *, place: int | None = None, report: dict[str, Any] | None = None
+    submission: Submission,
+    user: str,
+    *,
+    place: int | None = None,
+    waits_for: WaitsFor | None = None,
+    report: dict[str, Any] | None = None,
 ) -> SubmissionView:
-    """What is told of a submission, for lists without those two."""
+    """What is told of a submission, for lists without those three."""
     base = f"/v1/submissions/{submission.id}"
     return SubmissionView(
         id=submission.id,
@@ -124,11 +143,13 @@ def view(
         workload=submission.workload,
         mode=submission.mode,  # type: ignore[arg-type]
         label=submission.label,
+        file_name=submission.file_name or FILE_NAME,
         user=user,
         source_sha256=submission.source_sha256,
         priority=submission.priority,
         state=submission.state,  # type: ignore[arg-type]
         queue_place=place,
+        waits_for=waits_for,
         attempts=submission.attempts,
         created_at=when(submission.created_at),
         done_at=None if submission.done_at is None else when(submission.done_at),

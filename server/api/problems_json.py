@@ -1,24 +1,27 @@
-"""Errors as RFC 9457 has them: `application/problem+json`, one sentence that says what to do."""
+"""Errors as RFC 9457 has them: `application/problem+json`, one sentence that says what to do. Browsers get a page."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
+from starlette.types import Scope
 
 from server.store import StoreAway
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_S = 5
 """After so long a request that found no store may come again."""
+_FAILED = "The server failed; whoever runs it finds the cause in its log."
 _log = logging.getLogger("harness.server")
 
 
@@ -78,36 +81,48 @@ def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return told
 
 
-def install(app: FastAPI) -> None:
-    """Answer every error of an app this way."""
+def answer_to(scope: Scope, status: int, code: str, detail: str, headers: Mapping[str, str] | None = None) -> Response:
+    """The same for a request; a browser that is not at the API gets a page."""
+    accepted = Headers(scope=scope).get("accept", "")
+    if "text/html" not in accepted or f"{scope['path']}/".startswith("/v1/"):
+        return answer(status, code, detail, headers)
+    as_page: Callable[[int, str], Response] = scope["app"].state.error_page
+    shown = as_page(status, detail)
+    shown.headers.update(headers or {})
+    return shown
+
+
+def install(app: FastAPI, as_page: Callable[[int, str], Response]) -> None:
+    """Answer every error of an app this way; `as_page` makes a page of status and detail."""
+    app.state.error_page = as_page
 
     @app.exception_handler(ApiError)
-    async def ours(_: Request, error: ApiError) -> JSONResponse:
-        return answer(error.status, error.code, error.detail, error.headers)
+    async def ours(request: Request, error: ApiError) -> Response:
+        return answer_to(request.scope, error.status, error.code, error.detail, error.headers)
 
     @app.exception_handler(RequestValidationError)
-    async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
-        return answer(422, "invalid-request", explain(error.errors()))
+    async def invalid(request: Request, error: RequestValidationError) -> Response:
+        return answer_to(request.scope, 422, "invalid-request", explain(error.errors()))
 
     @app.exception_handler(HTTPException)
-    async def plain(request: Request, error: HTTPException) -> JSONResponse:
+    async def plain(request: Request, error: HTTPException) -> Response:
         code = HTTPStatus(error.status_code).name.lower().replace("_", "-")
         headers, detail = dict(error.headers or {}), str(error.detail)
         if error.status_code == 405:
             headers["Allow"] = ", ".join(_methods(app, request))
             detail = f"There is no {request.method} here, only {headers['Allow']}."
-        return answer(error.status_code, code, detail, headers)
+        return answer_to(request.scope, error.status_code, code, detail, headers)
 
     @app.exception_handler(StoreAway)
-    async def away(request: Request, error: StoreAway) -> JSONResponse:
+    async def away(request: Request, error: StoreAway) -> Response:
         request.app.state.services.store_is_away(error)
         detail = "The server can't reach its store; try again, with the same Idempotency-Key where you sent one."
-        return answer(503, "no-store", detail, {"Retry-After": str(RETRY_S)})
+        return answer_to(request.scope, 503, "no-store", detail, {"Retry-After": str(RETRY_S)})
 
     @app.exception_handler(Exception)
-    async def unexpected(request: Request, error: Exception) -> JSONResponse:
+    async def unexpected(request: Request, error: Exception) -> Response:
         _log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-        return answer(500, "internal-error", "The server failed; whoever runs it finds the cause in its log.")
+        return answer_to(request.scope, 500, "internal-error", _FAILED)
 
 
 def _methods(app: FastAPI, request: Request) -> list[str]:

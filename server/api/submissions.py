@@ -10,6 +10,7 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
+from harness.submission import FILE_NAME
 from server import jobs
 from server.api.auth import Serving, Solver, own_submission
 from server.api.intake import accept, order_of, read_request
@@ -41,6 +42,7 @@ _BODY = {
                         "workload": {"type": "string"},
                         "mode": {"enum": ["run", "check", "profile"]},
                         "label": {"type": "string"},
+                        "file_name": {"type": "string", "description": "Default: the file's own."},
                     },
                 }
             },
@@ -77,7 +79,7 @@ def _whole(serving: Services, caller: Caller, submission_id: str) -> SubmissionV
     submission = own_submission(serving, caller, submission_id, Submission.report)
     with serving.database.read() as session:
         user = session.get_one(User, submission.user_id)
-        return whole_view(session, submission, user.name, admin=caller.admin)
+        return whole_view(session, serving, submission, user.name, admin=caller.admin)
 
 
 @router.post(
@@ -155,7 +157,10 @@ def cancel(submission_id: str, serving: Serving, caller: Solver) -> SubmissionVi
 @router.get("/{submission_id}/source", response_class=PlainTextResponse, responses={**responses(*KEYED, 404), **_PLAIN})
 def source(submission_id: str, serving: Serving, caller: Solver) -> Response:
     """The text as it was handed in."""
-    return PlainTextResponse(own_submission(serving, caller, submission_id, Submission.source).source)
+    found = own_submission(serving, caller, submission_id, Submission.source)
+    # Such a name needs no escapes in a header.
+    named = f'inline; filename="{found.file_name or FILE_NAME}"'
+    return PlainTextResponse(found.source, headers={"Content-Disposition": named})
 
 
 @router.get("/{submission_id}/log", response_class=PlainTextResponse, responses={**responses(*KEYED, 404), **_PLAIN})
@@ -212,6 +217,7 @@ async def regrade(
         source=old.source,
         mode=old.mode,
         label=old.label,
+        file_name=old.file_name,
         device_kind=old.device_kind,
         workload=old.workload,
         regrade_of=old.regrade_of or old.id,
@@ -231,4 +237,5 @@ async def _told(serving: Services, caller: Caller, user: str, accepted: Accepted
     if accepted.submission.state == State.DONE:
         # A request that came again, so late that there is a report to show.
         return await run_in_threadpool(_whole, serving, caller, accepted.submission.id)
-    return view(accepted.submission, user, place=accepted.place)
+    waits_for = serving.waits_for(accepted.submission, accepted.agents)
+    return view(accepted.submission, user, place=accepted.place, waits_for=waits_for)

@@ -6,6 +6,7 @@ something is a form here, and is refused when the browser says that another site
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -20,6 +21,7 @@ from starlette.staticfiles import StaticFiles
 from server import jobs
 from server.api.auth import COOKIE, Serving, caller_of, own_submission
 from server.api.boards import ProblemView, board_view, device_views, find_problem, problem_view, problems
+from server.api.headers import POLICY
 from server.api.intake import accept, order_of, read_request
 from server.api.models import view, whole_view
 from server.api.problems_json import ApiError
@@ -76,6 +78,14 @@ def same_site(request: Request) -> None:
 def page(name: str, caller: Caller | None, status: int = 200, /, **values: Any) -> HTMLResponse:
     """A template, filled in."""
     return HTMLResponse(_templates.get_template(name).render(caller=caller, **values), status)
+
+
+def error_page(status: int, detail: str) -> HTMLResponse:
+    """An error for a browser; who looks at it is not asked for, which may be what went wrong."""
+    shown = page("fault.html", None, status, error=detail, title=HTTPStatus(status).phrase)
+    # A failure's answer is made outside of what adds these.
+    shown.headers["Content-Security-Policy"] = POLICY
+    return shown
 
 
 @router.get("/")
@@ -155,7 +165,7 @@ def submission(submission_id: str, serving: Serving, caller: Visitor) -> Respons
         raise HTTPException(error.status, error.detail) from None
     with serving.database.read() as session:
         user = session.get_one(User, found.user_id)
-        shown = whole_view(session, found, user.name, admin=caller.admin)
+        shown = whole_view(session, serving, found, user.name, admin=caller.admin)
     lines, elsewhere = annotated(found.source.decode("utf-8", "replace"), shown.report)
     log = "" if shown.report is None else shown.report["log"]
     timing = None if shown.report is None else shown.report["timing"]

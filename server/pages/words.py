@@ -10,6 +10,8 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
+from harness.client.answers import no_agent
+
 _NO_FIGURE = "unknown"
 
 
@@ -60,6 +62,11 @@ def tone(name: str | None) -> str:
     return "wait" if name in ("unstable", "judge_error") else "bad" if name else ""
 
 
+def waits(kind: str) -> str:
+    """Why a submission is not taken, from its `waits_for`."""
+    return f"{no_agent(kind).capitalize()}."
+
+
 FILTERS: dict[str, Callable[[Any], str]] = {
     "time": time_of,
     "interval": interval,
@@ -68,4 +75,5 @@ FILTERS: dict[str, Callable[[Any], str]] = {
     "date": date,
     "verdict": verdict,
     "tone": tone,
+    "waits": waits,
 }

@@ -128,6 +128,8 @@ class Submission(Base):
     """None: a GPU where there is one."""
     mode: Mapped[str] = mapped_column(String(16))
     label: Mapped[str] = mapped_column(String(100))
+    file_name: Mapped[str | None] = mapped_column(String(100))
+    """What its file was called; None where nobody said so."""
     source: Mapped[bytes] = mapped_column(LargeBinary, deferred=True)
     """Up to a megabyte, so it is read only where it is asked for, as the report is."""
     source_sha256: Mapped[str] = mapped_column(String(64))

@@ -87,9 +87,20 @@ def test_a_broken_file_is_named(file: Path, text: str, told: str, capsys: pytest
 
 
 def test_wrong_use_gets_a_sentence(file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
-    for arguments in (["set", "sever", "x"], ["set", "server", "a\nb"], ["set", "server", " "], ["unset", "sever"]):
+    for arguments in (
+        ["set", "sever", "x"],
+        ["set", "server", "a\nb"],
+        ["set", "server", " "],
+        ["unset", "sever"],
+        ["set", "server", "nonsense"],
+        ["set", "server", "http://"],
+    ):
         assert main(["config", *arguments]) == 2
         assert capsys.readouterr().err.startswith("harness: ")
+    for address in ("nonsense", "http://", "http://[::1", "ftp://x.example"):
+        assert main(["config", "set", "server", address]) == 2
+        assert f"{address} is no address of a server" in capsys.readouterr().err
+    assert not file.exists()
     monkeypatch.setenv("HARNESS_CONFIG", "/proc/none/config.toml")
     assert main(["config", "set", "server", "http://x.example"]) == 2
     assert "can't be written" in capsys.readouterr().err

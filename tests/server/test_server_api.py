@@ -50,6 +50,60 @@ def test_a_submission_goes_from_the_queue_to_its_verdict(ada: Person, agent: Fak
     assert agent.claim() is None
 
 
+def test_it_says_what_a_submission_waits_for(ada: Person, worker: Person, serving: Services):
+    clock, versions = clock_of(serving), serving.catalogue.versions
+
+    def waits(submission: str) -> str | None:
+        found: str | None = ada.show(submission)["waits_for"]
+        return found
+
+    anywhere, on_gpu, on_cpu = ada.submit(), ada.submit(device="cuda"), ada.submit(device="cpu")
+    made = ada.post("/v1/submissions", {"problem": "scaled", "source": SOURCE, "device": "cuda"}).json()
+    assert made["waits_for"] == "cuda"
+    assert [waits(one) for one in (anywhere, on_gpu, on_cpu)] == ["any", "cuda", "cpu"]
+    FakeAgent(worker, versions | {"scaled": "older"})
+    assert waits(on_cpu) == "cpu"
+    agent = FakeAgent(worker, versions)
+    assert [waits(one) for one in (anywhere, on_gpu, on_cpu)] == [None, "cuda", None]
+    gpu = FakeAgent(worker, versions, device="cuda:0", kind="cuda", device_name="NVIDIA H200")
+    assert [waits(one) for one in (anywhere, on_gpu, on_cpu)] == [None, None, None]
+    assert gpu.person.post("/v1/agent/bye", {"agent_id": gpu.welcome["agent_id"]}).status_code == 200
+    assert waits(on_gpu) == "cuda"
+    work = agent.work()
+    clock.go(3600)
+    assert waits(work["submission"]) is None  # it is at work
+    assert waits(on_cpu) == "cpu"
+
+
+@pytest.mark.parametrize(
+    ("told", "name"),
+    [
+        ({"file_name": "bad.py"}, "bad.py"),
+        ({"file_name": "C:\\mine\\bad v2.py", "label": "x.py"}, "bad v2.py"),
+        ({"file_name": "../..", "label": "x.py"}, "x.py"),
+        ({"file_name": "a\n.py", "label": "one lane / state"}, "submission.py"),
+        ({"file_name": 'a";.py'}, "submission.py"),
+        ({"file_name": f"{'a' * 98}.py"}, "submission.py"),
+        ({"label": ".hidden"}, "submission.py"),
+        ({}, "submission.py"),
+    ],
+)
+def test_the_name_of_the_file_is_kept_where_it_is_one(ada: Person, agent: FakeAgent, told: dict[str, str], name: str):
+    one = ada.submit(**told)
+    assert ada.show(one)["file_name"] == name
+    assert ada.get(f"/v1/submissions/{one}/source").headers["content-disposition"] == f'inline; filename="{name}"'
+    work = agent.work()
+    assert work["name"] == name
+    agent.report(work)
+    again = ada.post(f"/v1/submissions/{one}/regrade").json()
+    assert again["file_name"] == name
+    form = {"problem": "scaled", "label": "l"}
+    files = {"file": (told.get("file_name", ""), SOURCE.encode())}
+    if told.get("file_name") == "bad.py":
+        sent = ada.http.post("/v1/submissions", data=form, files=files, headers=ada.headers)
+        assert (sent.json()["file_name"], sent.json()["label"]) == ("bad.py", "l")
+
+
 def test_the_stream_has_every_event_and_goes_on_where_it_broke_off(ada: Person, agent: FakeAgent):
     one = ada.submit()
     work = agent.work()

@@ -67,6 +67,7 @@ def test_an_old_store_is_upgraded_with_its_rows(old: Database):
     ]
     assert (kept.id, kept.state, kept.created_at, kept.source) == ("abc", "queued", 12.5, b"class ModelNew: ...")
     assert kept.regrade_of is None
+    assert kept.file_name is None
     old.migrate()  # again changes nothing
     old.close()
 

@@ -6,6 +6,7 @@ import re
 
 import pytest
 from fastapi.testclient import TestClient
+from httpx import Response
 from server_fakes import SOURCE, FakeAgent, Person, report_of
 
 from harness.profiling.result import Profile
@@ -59,6 +60,48 @@ def test_from_the_form_to_the_verdict(browser: TestClient, agent: FakeAgent, bob
     assert browser.get(where, follow_redirects=False).headers["location"] == "/sign-in"
     browser.cookies.set("harness_key", bob.key)
     assert browser.get(where).status_code == 404
+
+
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+def test_a_page_says_what_a_submission_waits_for(browser: TestClient, ada: Person, worker: Person, serving: Services):
+    one = ada.submit(device="cuda", file_name="mine.py")
+    told = "No agent for cuda that has this problem is here now; it waits until one comes."
+    waiting = browser.get(f"/submissions/{one}").text
+    assert f'<p id="waits">{told}</p>' in waiting
+    assert "<code>mine.py</code>" in waiting
+    FakeAgent(worker, serving.catalogue.versions, device="cuda:0", kind="cuda")
+    assert 'id="waits"' not in browser.get(f"/submissions/{one}").text
+
+
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+def test_a_browser_gets_errors_as_pages(browser: TestClient, monkeypatch: pytest.MonkeyPatch):
+    as_browser = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+
+    def is_page(answer: Response, status: int) -> None:
+        assert answer.status_code == status
+        assert answer.headers["content-type"].startswith("text/html")
+        assert answer.headers["content-security-policy"] == POLICY
+        assert '<a href="/">To the problems</a>' in answer.text
+
+    for path in ("/nowhere", "/problems/scald", "/submissions/0", "/leaderboard/none"):
+        is_page(browser.get(path, headers=as_browser), 404)
+    assert "scaled was probably meant" in browser.get("/problems/scald", headers=as_browser).text
+    is_page(browser.get("/submissions?cursor=x", headers=as_browser), 422)
+    is_page(browser.delete("/", headers=as_browser), 405)
+    is_page(browser.post("/submit", headers=as_browser | {"Origin": "http://elsewhere"}), 403)
+    is_page(browser.post("/submit", headers=as_browser, content=b"x" * (5 << 20)), 413)
+    for path, headers in (("/v1/submissions/0", as_browser), ("/nowhere", {"Accept": "*/*"})):
+        answer = browser.get(path, headers=headers)
+        assert answer.headers["content-type"] == "application/problem+json"
+        assert answer.status_code == 404
+
+    def fails(*_: object, **__: object) -> None:
+        raise RuntimeError("secret")
+
+    monkeypatch.setattr("server.pages.routes.device_views", fails)
+    failed = browser.get("/", headers=as_browser)
+    is_page(failed, 500)
+    assert "secret" not in failed.text
 
 
 @pytest.mark.parametrize("database", ["sqlite"], indirect=True)

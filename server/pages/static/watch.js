@@ -28,6 +28,7 @@ function on(kind, handle) {
 on("queued", () => line("queued"));
 on("claimed", (data) => {
   state.textContent = "at work";
+  document.getElementById("waits")?.remove();
   line(`taken, on ${data.device}`);
 });
 on("stage_started", (data) => {
