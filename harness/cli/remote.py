@@ -16,7 +16,7 @@ from harness.cli.streams import WrongUse
 from harness.cli.text import one_line
 
 if TYPE_CHECKING:
-    from harness.client import Client
+    from harness.client import Client, ClientError
 
 Server = Annotated[str | None, typer.Option(metavar="URL", help="The server; default: harness config's.")]
 Key = Annotated[
@@ -36,8 +36,21 @@ def _client(server: str | None, key: str | None, *, retries: int = 2) -> Client:
             server,
             key,
             patience=Patience(retries=retries),
-            on_pause=lambda seconds, error: say(f"{error} Trying again in {max(1, round(seconds))} s."),
+            on_pause=_Pauses().say,
         )
+
+
+class _Pauses:
+    """Says why it is tried again, each reason once."""
+
+    def __init__(self) -> None:
+        self._told = ""
+
+    def say(self, seconds: float, error: Exception) -> None:
+        """Before a pause."""
+        again, why = f"trying again in {max(1, round(seconds))} s", str(error)
+        say(f"still so; {again}" if why == self._told else f"{why.removesuffix('.')}; {again}")
+        self._told = why
 
 
 @guarded
@@ -56,17 +69,22 @@ def submit(
     as_json: AsJson = False,
 ) -> int:
     """Hand a file in to a server."""
-    try:
-        source = file.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise WrongUse(f"{file} can't be read: {error}") from None
+    problem, source = _problem_id(problem), _source(file)
     # Who waits for a verdict wants it even if the server is away for a while.
     with _client(server, key, retries=10 if watch else 2) as client, _wrong_use():
         found = client.submit(
-            problem, source, device=device, workload=workload, mode=mode, label=file.name if label is None else label
+            problem,
+            source,
+            device=device,
+            workload=workload,
+            mode=mode,
+            label=file.name if label is None else label,
+            file_name=file.name,
         )
+        _say_what_it_waits_for(found)
         if not watch:
             print(json.dumps(found, indent=2) if as_json else found["id"])
+            say(f"next: harness status {found['id']}")
             return 0
         for event in client.watch(found["id"]):
             if event.kind in ("done", "cancelled"):
@@ -74,6 +92,37 @@ def submit(
             elif event.kind != "progress":
                 print(one_line(_told(event.kind, event.data)), file=sys.stderr)
     return _show(found, as_json=as_json)
+
+
+def _problem_id(given: str) -> str:
+    """The problem's id; also of its folder, which the other commands take."""
+    folder = Path(given)
+    if (folder / "problem.toml").is_file():
+        return folder.resolve().name
+    if "/" in given:
+        raise WrongUse(
+            f"there is no problem folder {given}; what is meant here is the problem's id on the server, such as "
+            f"{folder.name or 'selective_scan'}."
+        )
+    return given
+
+
+def _source(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise WrongUse(f"there is no file {file}; check the path.") from None
+    except OSError as error:
+        raise WrongUse(f"{file} can't be read: {error.strerror or error}.") from None
+    except UnicodeDecodeError as error:
+        raise WrongUse(f"{file} is not UTF-8 (position {error.start}); save it as UTF-8.") from None
+
+
+def _say_what_it_waits_for(found: dict[str, Any]) -> None:
+    from harness.client.answers import no_agent
+
+    if kind := found.get("waits_for"):
+        say(one_line(no_agent(str(kind))))
 
 
 @guarded
@@ -86,6 +135,7 @@ def status(
     """Show how far a submission is, or how it came out; the exit code is harness run's once it is done."""
     with _client(server, key) as client, _wrong_use():
         found = client.submission(submission)
+    _say_what_it_waits_for(found)
     return _show(found, as_json=as_json)
 
 
@@ -100,7 +150,7 @@ def leaderboard(
 ) -> int:
     """Show who is fastest."""
     with _client(server, key) as client, _wrong_use():
-        board = client.leaderboard(problem, device, workload)
+        board = client.leaderboard(_problem_id(problem), device, workload)
     if as_json:
         print(json.dumps(board, indent=2))
         return 0
@@ -154,4 +204,23 @@ class _wrong_use:
         from harness.client import ClientError
 
         if isinstance(error, ClientError):
-            raise WrongUse(str(error)) from None
+            raise WrongUse(_in_words_of_the_command_line(error)) from None
+
+
+def _in_words_of_the_command_line(error: ClientError) -> str:
+    """The client's sentence, with what to type next."""
+    from harness.client import Refused, Unreachable
+
+    if isinstance(error, Unreachable):
+        return f"{error} harness serve starts a server on this machine; harness config shows which address is used."
+    code = error.code if isinstance(error, Refused) else ""
+    if code == "no-key":
+        return (
+            "the server wants to know who you are: harness config set key KEY, or HARNESS_KEY=KEY in the environment."
+        )
+    if code == "unknown-key":
+        return (
+            f"{error} harness serve makes new keys at each start: give the one that it printed last to "
+            "harness config set key."
+        )
+    return str(error)

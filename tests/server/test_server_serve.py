@@ -67,7 +67,7 @@ def test_a_fresh_server_grades_what_is_posted(
         assert '"user": "local"' in capsys.readouterr().out
         # Told to stop with work in hand, it finishes that first.
         with Client(url, key) as client:
-            last = client.submit("scaled", "def f(:\n", device="cpu", mode="check")
+            last = client.submit("scaled", "def f(:\n", device="cpu", mode="check", file_name="bad.py")
             for event in client.watch(last["id"]):
                 if event.kind == "claimed":
                     server.send_signal(signal.SIGTERM)
@@ -75,7 +75,9 @@ def test_a_fresh_server_grades_what_is_posted(
         assert server.wait(60) == 0
     with serving(*where, "--devices", "none") as (_, again):
         with Client(again["url"], again["key"]) as client:
-            assert client.submission(last["id"])["reason_code"] == "submission.syntax_error"
+            ended = client.submission(last["id"])
+            assert ended["reason_code"] == "submission.syntax_error"
+            assert ended["report"]["reason"]["message"].startswith("bad.py has a syntax error in line 1")
         assert (
             httpx.get(f"{again['url']}/v1/submissions", headers={"Authorization": f"Bearer {key}"}).status_code == 401
         )
@@ -114,6 +116,30 @@ def test_it_listens_beyond_this_machine_only_with_keys(tmp_path: Path, problems:
         assert httpx.get(f"{url}/healthz", headers={"X-Long": "x" * (33 << 10)}).status_code == 431
 
 
+@pytest.mark.parametrize("url", ["of its own", "shared"])
+def test_a_second_server_that_can_not_start_leaves_the_first_alone(
+    tmp_path: Path, problems: Path, url: str, capfd: Any
+):
+    def where(data: str) -> list[str]:
+        shared = ["--database", f"sqlite:///{tmp_path / 'shared.db'}"] if url == "shared" else []
+        return ["--data", str(tmp_path / data), *shared, "--problems", str(problems), "--devices", "none"]
+
+    with serving(*where("one")) as (server, started):
+        port = str(httpx.URL(started["url"]).port)
+        assert main(["serve", "--port", "0", *where("one")]) == 2
+        told = capfd.readouterr().err
+        assert f"another harness serve (process {server.pid}) has the data folder {tmp_path / 'one'}" in told
+        assert "--data" in told
+        assert main(["serve", "--port", port, *where("two")]) == 2
+        assert "`--port 0` picks a free one, or stop the other" in capfd.readouterr().err
+        with Client(started["url"], started["key"]) as client:
+            assert list(client.submissions()) == []
+            # One that does start, on the same database, has keys of its own.
+            with serving(*where("two")) as (_, other), Client(other["url"], other["key"]) as beside:
+                assert list(beside.submissions()) == list(client.submissions()) == []
+            assert list(client.submissions()) == []
+
+
 def test_keys_are_made_listed_and_revoked(tmp_path: Path, capfd: Any):
     data = ["--data", str(tmp_path)]
     assert main(["keys", "create", "ada", "--role", "admin", *data]) == 0
@@ -135,9 +161,45 @@ def test_an_agent_without_a_sandbox_does_not_start(monkeypatch: pytest.MonkeyPat
     assert "install bubblewrap" in capfd.readouterr().err
 
 
-def test_clients_say_what_is_wrong(tmp_path: Path, capfd: Any):
-    file = tmp_path / "a.py"
+def test_clients_say_what_is_wrong(tmp_path: Path, problems: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any):
+    for name in ("HARNESS_SERVER", "HARNESS_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HARNESS_CONFIG", str(tmp_path / "config.toml"))
+    file = tmp_path / "bad.py"
     file.write_text(SOURCE)
     assert main(["status", "x", "--server", "http://127.0.0.1:9"]) == 2
-    assert "can't be reached" in capfd.readouterr().err
-    assert main(["submit", "scaled", str(tmp_path / "none.py"), "--server", "http://127.0.0.1:9"]) == 2
+    told = capfd.readouterr().err
+    assert told.count("can't be reached") == 2  # the first try and the end
+    assert told.count("still so; trying again") == 1
+    assert "harness serve starts a server" in told
+    arguments = ["--data", str(tmp_path / "data"), "--problems", str(problems), "--devices", "none"]
+    with serving(*arguments) as (_, started):
+        monkeypatch.setenv("HARNESS_SERVER", started["url"])
+
+        def told_of(code: int, *command: str) -> tuple[str, str]:
+            assert main(list(command)) == code
+            told = capfd.readouterr()
+            assert "Bearer" not in told.err
+            assert "/v1" not in told.err
+            assert "Errno" not in told.err
+            return told.out, told.err
+
+        assert "harness config set key" in told_of(2, "submit", "scaled", str(file))[1]
+        wrong = f"kh_{'0a' * 8}_{'s' * 43}"
+        assert "harness serve makes new keys at each start" in told_of(2, "status", "x", "--key", wrong)[1]
+        monkeypatch.setenv("HARNESS_KEY", started["key"])
+        assert "scaled was probably meant" in told_of(2, "submit", "scald", str(file))[1]
+        assert "there are other, scaled" in told_of(2, "leaderboard", "unlike")[1]
+        assert "the problem's id on the server, such as scaled" in told_of(2, "submit", "none/scaled", str(file))[1]
+        assert (
+            f"there is no file {tmp_path / 'none.py'}" in told_of(2, "submit", "scaled", str(tmp_path / "none.py"))[1]
+        )
+        out, err = told_of(0, "submit", str(problems / "scaled"), str(file), "--device", "cuda", "--label", "mine")
+        one = out.strip()
+        assert f"next: harness status {one}" in err
+        assert "no agent for cuda that has this problem is here now; it waits until one comes" in err
+        out, err = told_of(0, "status", one, "--json")
+        shown = json.loads(out)
+        assert (shown["problem"], shown["label"], shown["file_name"]) == ("scaled", "mine", "bad.py")
+        assert shown["waits_for"] == "cuda"
+        assert "no agent for cuda" in err
