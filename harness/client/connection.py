@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import httpx
@@ -9,6 +10,7 @@ import httpx
 from harness.client.errors import ClientError, Unreachable
 from harness.settings import SettingsError, check_address, look_up
 
+_ERRNO = re.compile(r"^\[Errno -?\d+\] ")
 _TIMEOUT = httpx.Timeout(60.0, connect=20.0)
 """A stream says something every 15 s at least."""
 
@@ -29,5 +31,5 @@ def connection(server: str | None, key: str | None) -> tuple[str, dict[str, Any]
 
 def unreachable(server: str, error: Exception) -> Unreachable:
     """No answer came."""
-    why = str(error) or type(error).__name__
+    why = _ERRNO.sub("", str(error)) or type(error).__name__
     return Unreachable(f"the server at {server} can't be reached ({why}); check the address.")

@@ -108,6 +108,8 @@ def install(app: FastAPI, as_page: Callable[[int, str], Response]) -> None:
     async def plain(request: Request, error: HTTPException) -> Response:
         code = HTTPStatus(error.status_code).name.lower().replace("_", "-")
         headers, detail = dict(error.headers or {}), str(error.detail)
+        if detail == HTTPStatus(error.status_code).phrase and error.status_code == 404:
+            detail = "There is nothing at this address."
         if error.status_code == 405:
             headers["Allow"] = ", ".join(_methods(app, request))
             detail = f"There is no {request.method} here, only {headers['Allow']}."

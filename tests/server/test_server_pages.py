@@ -87,6 +87,7 @@ def test_a_browser_gets_errors_as_pages(browser: TestClient, monkeypatch: pytest
         is_page(browser.get(path, headers=as_browser), 404)
     assert "scaled was probably meant" in browser.get("/problems/scald", headers=as_browser).text
     is_page(browser.get("/submissions?cursor=x", headers=as_browser), 422)
+    assert "There is nothing at this address." in browser.get("/nowhere", headers=as_browser).text
     is_page(browser.delete("/", headers=as_browser), 405)
     is_page(browser.post("/submit", headers=as_browser | {"Origin": "http://elsewhere"}), 403)
     is_page(browser.post("/submit", headers=as_browser, content=b"x" * (5 << 20)), 413)
