@@ -22,7 +22,8 @@ from harness.spec import ProblemSpec
 from harness.tree import take_apart
 
 _EXPLAIN_S = 6.0
-"""Seconds for runs of coarser arithmetics, all kinds together: only a submission with a large ratio costs them."""
+"""Seconds for runs that explain a large ratio, on the problem's own inputs and once more on all others together: only
+a submission that has one costs them, and they are no part of the time that the probes may take."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Accuracy:
         self._leaves: list[LeafPrecision] = []
         self.left_out: list[str] = []
         self._wide: WideOracle | None = None
-        self._explained_s = 0.0
+        self._explained_s = {True: 0.0, False: 0.0}  # by whether the inputs are the problem's own
         self.postponed: Answered | None = None
         """An answer on the problem's own inputs that there was no memory to judge while the submission held some."""
         self.possible = MANTISSA.get(spec.precision, 0) > MANTISSA["fp8"]
@@ -70,6 +71,11 @@ class Accuracy:
         """Arguments of one kind, None where there is nothing to alter."""
         inputs = self._oracle.inputs(inputs_seed)
         return inputs if kind == OWN else probe(kind, inputs, self._seeds.of("audit probe", number))
+
+    @property
+    def explained_s(self) -> float:
+        """Seconds that the explanation of large ratios has taken so far."""
+        return sum(self._explained_s.values())
 
     def skip(self, kind: str, why: str) -> None:
         """Note that a kind of input is left out."""
@@ -162,16 +168,29 @@ class Accuracy:
                 explanations[asked] = Kept(partial(self._explain, asked, answer.kind, of, centred))
             began = time.monotonic()
             noise = partial(wide_oracle.noise, of=of, seed=self._seeds.of("audit noise", number))
-            found.append(judge_leaf(number, errors, allowed, Runs(explanations[asked], noise, centred)))
-            self._explained_s += time.monotonic() - began
+            # What is allowed to be coarse has no least accurate honest way that is known.
+            sums = partial(self._plain_sums, asked if allowed is None else "any", answer.kind, of, number)
+            found.append(judge_leaf(number, errors, allowed, Runs(explanations[asked], noise, sums, centred)))
+            self._explained_s[answer.kind == OWN] += time.monotonic() - began
         return found
 
     def _explain(self, asked: str, kind: str, of: Call, centred: bool) -> Iterator[Coarse]:
         assert self._wide is not None
-        until = time.monotonic() + max(0.0, _EXPLAIN_S - self._explained_s)
+        until = self._until(kind)
         yield from self._wide.coarser(asked, of, until, centred=centred)
         if time.monotonic() > until:
             self.skip(kind, "the time for holding its errors against coarser arithmetics ran out")
+
+    def _plain_sums(self, asked: str, kind: str, of: Call, number: int) -> list[dict[int, torch.Tensor]]:
+        assert self._wide is not None
+        seed = self._seeds.of("audit sums", number)
+        found = self._wide.plain_sums(asked, of, seed, self._until(kind) + _EXPLAIN_S)
+        if found is None:
+            self.skip(kind, "the time for holding its errors against those of plain sums ran out")
+        return found or []
+
+    def _until(self, kind: str) -> float:
+        return time.monotonic() + max(0.0, _EXPLAIN_S - self._explained_s[kind == OWN])
 
 
 def _centred(inputs: list[object]) -> bool:

@@ -32,6 +32,9 @@ class LeafPrecision(_Finding):
     """How much the errors go together with those of that arithmetic: 0 not at all, 1 entirely."""
     relative_size: float | None = None
     """How large the errors are beside those of the mildest arithmetic below what was asked for."""
+    beyond_sums: float | None = None
+    """How large the errors are beside those of sums that add one term after the other, the least accurate honest way of
+    taking products; None: not looked at, or not known for what the reference computes."""
     below: bool = False
     """Whether this shows less than the precision that was asked for."""
 

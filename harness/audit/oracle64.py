@@ -13,6 +13,7 @@ import torch
 
 from harness.audit.formats import Emulated, below, noise
 from harness.audit.precision import Coarse, Sample
+from harness.audit.sums import JUDGED, PlainSums
 from harness.audit.wide import NoMemory, NotWide, Where, WideMode, wide_defaults, wide_twin, widen
 from harness.compare import Expected
 from harness.machine import spare_memory
@@ -22,6 +23,8 @@ from harness.tree import TreeError, take_apart
 
 _NOISES = 8
 """Runs with random errors before an accusation."""
+_PLAIN_SUMS = 6
+"""Runs with the errors of plain sums."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,8 @@ class WideOracle:
         self._plain = False
         self.products = 0
         """Products that a call of the reference makes."""
+        self._only_products = False
+        """Whether it does nothing else that may be inaccurate."""
 
     def outputs(self, inputs: list[Any], call_seed: int, expected: Expected) -> list[torch.Tensor]:
         """The flat leaves of the output in float64, of the form of `expected`. Raises NotWide."""
@@ -60,6 +65,7 @@ class WideOracle:
         found = self._run(self._twin, inputs, call_seed, expected, mode)
         # A reference that casts nothing needs no watching: a loop of thousands of steps is quicker without.
         self._plain, self.products = not mode.cast, mode.products
+        self._only_products = not mode.cast and mode.products > 0 and PlainSums.known_for(mode.operators)
         return found
 
     def coarse(
@@ -110,6 +116,23 @@ class WideOracle:
             found = self._errors(noise(like.name, seed + (number << 32)), like.where, of)
             if found is not None:
                 yield found
+
+    def plain_sums(self, precision: str, of: Call, seed: int, until: float) -> list[dict[int, torch.Tensor]] | None:
+        """Errors by leaf number of the least accurate honest way to take products, several times over; none where it
+        can't be said what that is, None where time doesn't allow it (`until` is a reading of time.monotonic)."""
+        if not self._only_products or precision not in JUDGED:
+            return []
+        sums, found = PlainSums(precision, keep=self.products == 1), []
+        for number in range(_PLAIN_SUMS):
+            if time.monotonic() > until:
+                return None
+            sums.begin(seed + (number << 32), self._device)
+            try:
+                flats = self._run(self._twin, of.inputs, of.call_seed, of.expected, WideMode(after=sums.after))
+            except NotWide:
+                return []
+            found.append({number: values - of.wide[number] for number, values in of.sample.of(flats).items()})
+        return found
 
     def _errors(self, emulated: Emulated, where: Where | None, of: Call) -> Coarse | None:
         try:

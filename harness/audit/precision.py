@@ -7,6 +7,7 @@
 
 A ratio alone proves nothing: sums in another order make it ten, a plain loop over a long sum more. But the errors of an
 honest fp32 computation do not depend on the bits that tf32 drops from the operands, so they don't go together with d.
+Size proves something where no order of summation comes to it (sums.py).
 docs/precision.md has the derivation and the figures.
 """
 
@@ -39,6 +40,8 @@ LIKENESS_OF_SUMS = 0.75
 """The same for products of inputs that have a common sign: a plain sum of 16384 elements comes to 0.5 to 0.7."""
 RELATIVE_SIZE = 0.25
 """Errors at least so large beside those of the mildest coarser arithmetic are no fp32 errors where sums are benign."""
+BEYOND_SUMS = 4.0
+"""Errors so many times those of a plain sum, the least accurate honest one, are of no sum in any order."""
 _LEAST_SIZE = 0.1
 """The same beside those of the arithmetic that they resemble: it may be used for a part of the work only."""
 _MOST_SIZE = 30.0
@@ -130,6 +133,8 @@ class Runs:
     """Coarser arithmetics, mildest first."""
     noise: Callable[[Coarse], Iterable[Coarse]]
     """Random errors in the places where an arithmetic has its own."""
+    plain_sums: Callable[[], Iterable[dict[int, torch.Tensor]]]
+    """Errors of the least accurate honest way, by leaf number, several times; none where that isn't known."""
     centred: bool
     """Whether the inputs have no common sign. Where they have one, a plain sum rounds what it adds to steps of its own
     size, and drops the very bits that tf32 drops, without having lost any precision that it could have kept."""
@@ -202,12 +207,15 @@ def judge_leaf(number: int, errors: LeafErrors, allowed: torch.Tensor | None, ru
     if ratio <= suspicious:
         return found
     ours, relative = _rms(errors.ours), None
+    products: Coarse | None = None
     alike: dict[str, float] = {}
     nearest: tuple[float, Coarse] | None = None
     for coarse in runs.coarser():
         if any(value >= _CLEAR and MANTISSA[coarse.name] < MANTISSA[name] for name, value in alike.items()):
             break  # a coarser one can't be more like it
         theirs = coarse.errors[number]
+        if coarse.where == "products" and products is None:
+            products = coarse
         size = _rms(torch.where(errors.ours.isnan(), torch.nan, theirs))
         beside = ours / size
         telling = (size > base) & beside.isfinite()
@@ -225,6 +233,7 @@ def judge_leaf(number: int, errors: LeafErrors, allowed: torch.Tensor | None, ru
             alike[coarse.name] = max(alike.get(coarse.name, 0.0), best)
     if alike and nearest is not None and not _beyond_chance(nearest[0], errors.ours, runs.noise(nearest[1]), number):
         alike = {}
+    beyond = None if alike or products is None else _beyond_sums(errors, products.errors[number], runs, number)
     # Some can't be told apart by what they do to these numbers: tf32 and fp16 keep the same bits.
     top = max(alike.values(), default=0.0)
     names = [name for name, value in alike.items() if value > top - _SAME]
@@ -233,9 +242,32 @@ def judge_leaf(number: int, errors: LeafErrors, allowed: torch.Tensor | None, ru
             "resembles": " or ".join(names) or None,
             "likeness": round(max(0.0, top or (nearest[0] if nearest else 0.0)), 4),
             "relative_size": relative,
-            "below": bool(names),
+            "beyond_sums": beyond,
+            "below": bool(names) or (beyond is not None and beyond > BEYOND_SUMS),
         }
     )
+
+
+def _beyond_sums(errors: LeafErrors, products: torch.Tensor, runs: Runs, number: int) -> float | None:
+    """How large the errors are beside those of plain sums, in the blocks in which they are of the size that products in
+    the mildest coarser arithmetic (`products`: its errors) have; a tenth of the blocks have at least that. None where
+    too few are so large, or where nothing is known of plain sums.
+
+    By the error that nine of ten elements stay below: some that are far larger than the rest have a size by chance.
+    """
+    ours, reference = _most(errors.ours), _most(errors.reference)
+    least = torch.maximum(reference, errors.floor * 3**0.5)
+    coarse = _most(torch.where(errors.ours.isnan(), torch.nan, products))
+    large = (ours >= RELATIVE_SIZE * coarse) & (coarse > least)
+    enough = max(1, math.ceil(_SHARE * int((~ours.isnan()).sum())))
+    if int(large.sum()) < enough:
+        return None
+    draws = [_most(torch.where(errors.ours.isnan(), torch.nan, drawn[number])) for drawn in runs.plain_sums()]
+    if not draws:
+        return None
+    beyond = ours / torch.stack([least, *draws]).amax(dim=0)
+    known = beyond[large & beyond.isfinite()].sort(descending=True).values
+    return float(known[enough - 1]) if known.numel() >= enough else None
 
 
 def _beyond_chance(likeness: float, ours: torch.Tensor, noise: Iterable[Coarse], number: int) -> bool:
@@ -276,6 +308,11 @@ def with_sizes(leaves: Sequence[LeafPrecision]) -> list[LeafPrecision]:
 def _rms(values: torch.Tensor) -> torch.Tensor:
     """Root mean square of each block over what is not NaN; NaN for a block of nothing."""
     return values.square().nanmean(dim=1).sqrt()
+
+
+def _most(values: torch.Tensor) -> torch.Tensor:
+    """What nine of ten magnitudes of each block stay below; NaN for a block of nothing."""
+    return values.abs().nanquantile(_QUANTILE, dim=1)
 
 
 def _overall(values: torch.Tensor) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from harness.audit.findings import LeafPrecision, Precision
+from harness.audit.precision import BEYOND_SUMS
 from harness.evidence import Evidence
 from harness.report import Verdict
 from harness.wording import Judgement, say
@@ -55,6 +56,8 @@ def _below_spec(precision: Precision) -> Judgement:
     like = (
         f"its errors are those of {leaf.resembles} arithmetic (likeness {leaf.likeness or 0:.2f} of 1)"
         if leaf.resembles
+        else f"{leaf.beyond_sums:.3g} times that of a sum in {precision.asked} that adds one term after the other"
+        if leaf.beyond_sums is not None and leaf.beyond_sums > BEYOND_SUMS
         else f"its errors are {leaf.relative_size or 0:.2g} times as large as those of the next coarser arithmetic, "
         "and like none that is known"
     )

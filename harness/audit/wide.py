@@ -22,6 +22,8 @@ from torch.utils._pytree import tree_map
 from harness.audit.formats import Rounding
 
 Where = Literal["products", "results"]
+After = Callable[[str, tuple[Any, ...], dict[str, Any], Any], Any]
+"""An operator's name, arguments, arguments by name, and result, to what stands for the result."""
 
 WIDE = {
     torch.float32: torch.float64,
@@ -79,14 +81,22 @@ class WideMode(TorchDispatchMode):
         return "torch._dynamo" in sys.modules
 
     def __init__(
-        self, rounding: Rounding | None = None, where: Where = "results", spare: Callable[[], int] | None = None
+        self,
+        rounding: Rounding | None = None,
+        where: Where = "results",
+        spare: Callable[[], int] | None = None,
+        after: After | None = None,
     ) -> None:
-        """`spare` says how many bytes of memory are left; below what the largest result so far takes, it ends."""
+        """`spare` says how many bytes of memory are left; below what the largest result so far takes, it ends. `after`
+        changes results."""
         super().__init__()  # type: ignore[no-untyped-call]
+        self._after = after
         self._rounding, self._where, self._spare = rounding, where, spare
         self._largest = 0
         self.products = 0
         """Products that were seen."""
+        self.operators: set[str] = set()
+        """Names of the operators that were seen but views, with a `_` more where they write to what was there."""
         self.cast = False
         """Whether anything had to be widened on the way: the reference casts."""
 
@@ -100,6 +110,8 @@ class WideMode(TorchDispatchMode):
         args = tuple(self._wide_argument(argument, func) for argument in args)
         kwargs = {name: self._wide_argument(argument, func) for name, argument in kwargs.items()}
         name = func._schema.name.removeprefix("aten::")
+        if not func.is_view:
+            self.operators.add(name + "_" * func._schema.is_mutable)
         operands = _OPERANDS.get(name)
         if operands is not None or "attention" in name:
             self.products += 1
@@ -110,6 +122,8 @@ class WideMode(TorchDispatchMode):
                 )
         result = func(*args, **kwargs)
         self._look(result)
+        if self._after is not None:
+            return self._after(name, args, kwargs, result)
         if self._rounding is None or self._where == "products" or func.is_view:
             return result
         if func._schema.is_mutable:

@@ -92,6 +92,31 @@ def test_coarse_products_are_told_from_fp32(name: str, product: Problem) -> None
     assert min(leaf.ratio for leaf in found.leaves if leaf.below) > 25
 
 
+def dithered(x: Tensor) -> Tensor:
+    bits = x.contiguous().view(torch.int32)
+    return ((bits + torch.randint_like(bits, 1 << 13)) & ~0x1FFF).view(torch.float32)
+
+
+UNALIKE: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "bf16, scaled": lambda a, b: nearest(a * 1.37, 7) @ nearest(b * 1.37, 7) / 1.37**2,
+    "ten bits, scaled": lambda a, b: nearest(a * 1.37) @ nearest(b * 1.19) / (1.37 * 1.19),
+    "ten bits, rounded by chance": lambda a, b: dithered(a) @ dithered(b),
+}
+
+
+@pytest.mark.parametrize("kind", ["own", "integers", "moved"])
+@pytest.mark.parametrize("name", UNALIKE)
+def test_errors_like_nothing_are_told_by_their_size(name: str, kind: str, product: Problem) -> None:
+    found, within = shown(product, lambda _, a, b: UNALIKE[name](a, b), kinds=[kind])
+    (leaf,) = found.leaves
+    assert found.below
+    assert leaf.resembles is None
+    assert leaf.beyond_sums is not None
+    assert leaf.beyond_sums > (4 if kind == "own" else 15)
+    # The tolerance sees none of it on the problem's own inputs.
+    assert kind != "own" or within["own"]
+
+
 @pytest.mark.parametrize("name", HONEST)
 def test_honest_products_are_fp32(name: str, product: Problem) -> None:
     found, within = shown(product, lambda _, a, b: HONEST[name](a, b))
