@@ -259,6 +259,9 @@ def _beyond_sums(errors: LeafErrors, products: torch.Tensor, runs: Runs, number:
     least = torch.maximum(reference, errors.floor * 3**0.5)
     coarse = _most(torch.where(errors.ours.isnan(), torch.nan, products))
     large = (ours >= RELATIVE_SIZE * coarse) & (coarse > least)
+    if errors.kind != OWN:
+        # Who relies on the range of the problem's own inputs is wrong here by any amount, and no less precise.
+        large &= ours <= _MOST_SIZE * coarse
     enough = max(1, math.ceil(_SHARE * int((~ours.isnan()).sum())))
     if int(large.sum()) < enough:
         return None

@@ -104,7 +104,7 @@ UNALIKE: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 }
 
 
-@pytest.mark.parametrize("kind", ["own", "integers", "moved"])
+@pytest.mark.parametrize("kind", ["own", "moved"])
 @pytest.mark.parametrize("name", UNALIKE)
 def test_errors_like_nothing_are_told_by_their_size(name: str, kind: str, product: Problem) -> None:
     found, within = shown(product, lambda _, a, b: UNALIKE[name](a, b), kinds=[kind])
@@ -112,7 +112,7 @@ def test_errors_like_nothing_are_told_by_their_size(name: str, kind: str, produc
     assert found.below
     assert leaf.resembles is None
     assert leaf.beyond_sums is not None
-    assert leaf.beyond_sums > (4 if kind == "own" else 15)
+    assert leaf.beyond_sums > (4 if kind == "own" else 200)
     # The tolerance sees none of it on the problem's own inputs.
     assert kind != "own" or within["own"]
 
