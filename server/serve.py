@@ -37,6 +37,8 @@ from server.store import Database, StoreAway
 
 _M_ARENA_MAX = -8
 """As malloc.h has it."""
+_STORE_UP_S = 15.0
+"""How long a PostgreSQL that does not answer is waited for at a start."""
 _OWN_LABEL, _AGENT_LABEL = "serve", "serve-agent"
 
 
@@ -63,11 +65,16 @@ def open_database(data: Path, url: str | None) -> Database:
             database = Database(url)
         except (sa.exc.SQLAlchemyError, ValueError) as error:
             raise ServeError(f"the database can't be used: {error}") from None
-    try:
-        database.migrate()
-    except StoreAway as error:
-        raise ServeError(f"the database can't be used: {error}") from None
-    return database
+    until = time.monotonic() + _STORE_UP_S
+    while True:
+        try:
+            database.migrate()
+            return database
+        except StoreAway as error:
+            # One that starts, or recovers from a crash, is back in a moment.
+            if url is None or time.monotonic() > until:
+                raise ServeError(f"the database can't be used: {error}") from None
+            time.sleep(0.5)
 
 
 def serve(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -84,6 +86,15 @@ def _kill(process: psutil.Process) -> None:
         process.kill()
 
 
+def _free_port() -> int:
+    """Below those that outgoing connections get: one of these could have the port while the server is down."""
+    for port in random.sample(range(12000, 30000), 100):
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise RigError("no port is free")
+
+
 class Server:
     """`harness serve` without agents of its own."""
 
@@ -92,7 +103,7 @@ class Server:
         self._command += ["--data", str(data), "--problems", str(ROOT / "problems"), "--lease", f"{lease_s:g}"]
         if database is not None:
             self._command += ["--database", database]
-        self.port = 0
+        self.port = _free_port()
         self.process = self._start()
 
     @property
