@@ -5,9 +5,19 @@ from __future__ import annotations
 import functools
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+
+@pytest.fixture(autouse=True)
+def _own_umask() -> Iterator[None]:
+    """A command that runs in this process may set it, as `harness keys` does, and means its own."""
+    before = os.umask(0o022)
+    os.umask(before)
+    yield
+    os.umask(before)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
