@@ -14,7 +14,7 @@ from harness.selftest.running import Runner, default_jobs
 _HERE = Path(__file__).parent
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def ending(request: pytest.FixtureRequest) -> Iterator[Callable[[Case], Result]]:
     """How an entry of the corpus ends here."""
     ours = [item for item in request.session.items if isinstance(item, pytest.Function) and _HERE in item.path.parents]
