@@ -147,6 +147,7 @@ def test_from_the_address_to_the_leaderboard(browser: Any, tmp_path: Path, probl
         assert tab.page.locator("main > *").first.inner_text().lower().startswith("accepted"), "the verdict comes first"
         report = tab.context.request.get(f"/v1{urlsplit(tab.page.url).path}").json()["report"]
         tab.page.get_by_role("link", name="Leaderboard").click()
+        tab.page.wait_for_url("**/leaderboard/*")
         row = tab.page.locator("tbody tr")
         if has_interval(report):
             assert row.count() == 1
@@ -192,6 +193,7 @@ def test_a_submission_while_it_is_graded_and_afterwards(browser: Any, live: Any)
     report["build"]["kernels"] = [kernel]
     assert agent.say(work, "report", report).json() == {"counted": True}
     tab.page.locator(".banner.bad").wait_for()
+    tab.page.wait_for_load_state()
     told = tab.page.locator(".source li.told")
     assert told.count() == 1
     assert told.inner_text().startswith("int broken;")
@@ -219,6 +221,7 @@ def test_hostile_text_stays_text(browser: Any, live: Any):
     report["warnings"] = [{"code": "sandbox.none", "message": HOSTILE, "evidence": {}}]
     assert agent.say(work, "report", report).json() == {"counted": True}
     tab.page.locator(".banner.bad").wait_for()
+    tab.page.wait_for_load_state()
     # The source once, and each of message, traceback, diagnostic, hint, warning and log.
     assert tab.page.locator("main").inner_text().count(HOSTILE) == 7
     tab.page.goto("/submissions")
@@ -230,6 +233,10 @@ def test_hostile_text_stays_text(browser: Any, live: Any):
     tab.page.evaluate(
         "() => { const s = document.createElement('script'); s.textContent = 'alert(6)'; document.body.append(s); }"
     )
+    for _ in range(200):  # what the console says comes when it comes
+        if tab.wrong:
+            break
+        tab.page.wait_for_timeout(20)
     assert len(tab.wrong) == 1
     assert "Content Security Policy" in tab.wrong.pop()
     tab.close()
@@ -243,7 +250,7 @@ def test_everything_can_be_reached_with_a_keyboard(browser: Any, live: Any):
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.textContent") == "To the content"
     page.keyboard.press("Enter")
-    assert page.url.endswith("#main")
+    page.wait_for_url(f"{url}/#main")
     page.goto("/sign-in")
     _tab_to(page, "key")
     page.keyboard.type(key)
