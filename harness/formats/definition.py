@@ -6,12 +6,12 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from harness.expressions import Expression, ExpressionError
-from harness.formats.files import place_of, read
+from harness.formats.files import read, validated
 from harness.spec import ProblemError
 
 DTYPES = {
@@ -33,7 +33,6 @@ DTYPES = {
 WORKLOADS_MAX = 200
 _ELEMENTS_MAX = 1 << 40
 
-_T = TypeVar("_T", bound=BaseModel)
 Name = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$")]
 
 
@@ -132,7 +131,7 @@ class Load(_Part):
 
 def read_definition(path: Path) -> Definition:
     """Raises ProblemError."""
-    definition = _validated(Definition, _json(read(path), str(path)), str(path))
+    definition = validated(Definition, _json(read(path), str(path)), str(path))
     for kind, tensors in (("inputs", definition.inputs), ("outputs", definition.outputs)):
         for name, tensor in tensors.items():
             if tensor.dtype not in DTYPES:
@@ -163,7 +162,7 @@ def read_workloads(path: Path, definition: Definition) -> list[Load]:
             if document.get("definition") not in (None, definition.name):
                 continue  # a file of several definitions' workloads
             document = document["workload"]
-        load = _validated(Load, document, where)
+        load = validated(Load, document, where)
         _check(load, definition, where)
         if load.uuid in {each.uuid for each in found}:
             raise ProblemError(f"{where}: the uuid {load.uuid!r} is there twice; give each workload its own.")
@@ -207,16 +206,3 @@ def _json(text: str, where: str) -> Any:
     except (ValueError, RecursionError) as error:
         line = f" (line {error.lineno})" if isinstance(error, json.JSONDecodeError) else ""
         raise ProblemError(f"{where} is no JSON that can be read{line}: {str(error)[:200]}; correct it.") from None
-
-
-def _validated(model: type[_T], document: Any, where: str) -> _T:
-    try:
-        return model.model_validate(document)
-    except (ValidationError, RecursionError) as error:
-        if not isinstance(error, ValidationError):
-            raise ProblemError(f"{where} is nested too deeply; make it flat.") from None
-        first = error.errors(include_url=False)[0]
-        key = place_of(first["loc"])
-        message = str(first["msg"]).removeprefix("Value error, ")
-        place = f"{where}: {key}" if key else where
-        raise ProblemError(f"{place}: {message[:1].lower()}{message[1:]}; correct it.") from None

@@ -1,12 +1,16 @@
-"""An author's files as text."""
+"""An author's files as text, and documents in them as models."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
 
 from harness.spec import ProblemError
 
+_T = TypeVar("_T", bound=BaseModel)
 _MAX_BYTES = 4 << 20
 
 
@@ -30,3 +34,17 @@ def read(path: Path, limit: int = _MAX_BYTES) -> str:
     except UnicodeDecodeError as error:
         raise ProblemError(f"{path} is not UTF-8 (byte {error.start}); save it as UTF-8.") from None
     return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def validated(model: type[_T], document: Any, where: str) -> _T:
+    """A document as that model. Raises ProblemError, which names the key of the first fault."""
+    try:
+        return model.model_validate(document)
+    except (ValidationError, RecursionError) as error:
+        if not isinstance(error, ValidationError):
+            raise ProblemError(f"{where} is nested too deeply; make it flat.") from None
+        first = error.errors(include_url=False)[0]
+        key = place_of(first["loc"])
+        message = str(first["msg"]).removeprefix("Value error, ")
+        place = f"{where}: {key}" if key else where
+        raise ProblemError(f"{place}: {message[:1].lower()}{message[1:]}; correct it.") from None

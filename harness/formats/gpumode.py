@@ -17,10 +17,10 @@ from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from harness.authored import Authored
-from harness.formats.files import place_of, read
+from harness.formats.files import read, validated
 from harness.problem import Problem
 from harness.program import Calling, Program
 from harness.pysource import SourceSyntaxError, parse_source, top_level_names
@@ -124,15 +124,7 @@ def _document(text: str, where: str) -> Mapping[str, object]:
 
 
 def _task(document: Mapping[str, object], where: str) -> _Task:
-    try:
-        task = _Task.model_validate(document)
-    except (ValidationError, RecursionError) as error:
-        if not isinstance(error, ValidationError):
-            raise ProblemError(f"{where} is nested too deeply; make it flat.") from None
-        first = error.errors(include_url=False)[0]
-        key = place_of(first["loc"])
-        message = str(first["msg"]).removeprefix("Value error, ")
-        raise ProblemError(f"{where}: {key}: {message[:1].lower()}{message[1:]}; correct it.") from None
+    task = validated(_Task, document, where)
     if task.lang != "py":
         raise ProblemError(
             f"{where}: lang is {task.lang!r}; only tasks in Python (lang: py) can be graded. CUDA in them goes through "

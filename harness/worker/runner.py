@@ -282,7 +282,7 @@ class Runner:
     def timeline(self, order: dict[str, Any]) -> dict[str, Any]:
         """Make one call on a value under the profiler, in just the way of a timed one, and tell it event by event."""
         assert self._clock is not None
-        call = functools.partial(self._models[order["model"]], *self._values[order["input"]])
+        call = bound(self._models[order["model"]], self._values[order["input"]])
         prepare = functools.partial(self._clock.queue, order["queue_us"])
         self._memory.settle()
         with torch.no_grad(), _no_collection():
@@ -295,7 +295,7 @@ class Runner:
 
     def counted(self, order: dict[str, Any]) -> dict[str, Any]:
         """Make one call on a value between marks that a profiler around this process waits for."""
-        call = functools.partial(self._models[order["model"]], *self._values[order["input"]])
+        call = bound(self._models[order["model"]], self._values[order["input"]])
         self._memory.settle()
         with torch.no_grad():
             call()

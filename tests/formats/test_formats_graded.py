@@ -110,6 +110,17 @@ def test_a_solution_that_writes_to_its_outputs(tmp_path: Path) -> None:
     assert {leaf.path for leaf in report.correctness.leaves} == {"output['y']", "output['rstd']"}
 
 
+def test_a_profile_shows_nothing_of_the_room_for_outputs(tmp_path: Path) -> None:
+    """That is made ready by us, before a call."""
+    text = solution({"main.py": WRITES, "helper.py": HELPER})
+    report = check(sol(tmp_path / "norm"), text, "a.json", mode="profile", workload="a")
+    assert report.accepted, report.reason.message
+    assert report.profile is not None
+    names = [operator.name for operator in report.profile.operators]
+    assert any("copy_" in name for name in names)
+    assert "aten::empty" not in names, "room was made within the call"
+
+
 def test_an_output_that_is_not_written_is_wrong(tmp_path: Path) -> None:
     forgets = WRITES.replace("    rstd.copy_(s.squeeze(-1))\n", "")
     report = check(sol(tmp_path / "norm"), solution({"main.py": forgets, "helper.py": HELPER}), "mine.json")
