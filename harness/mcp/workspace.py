@@ -1,18 +1,20 @@
 """What a client may name: problems that were there at the start, and submissions below one folder.
 
-A client is a model, and what it sends may come from anywhere. A name is looked up and never becomes a path. Problems
+A client is a model, and what it sends may come from anywhere. A name is looked up and never becomes a path. A path is
+followed below the folder alone (beneath.py): what is elsewhere can be neither read nor found out. Problems
 are read once, at the start: a reference runs on the trusted side, so it must not be possible to write one and name it.
 """
 
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.batch.problems import Named, NoProblem, ProblemIndex, find_problems
+from harness.cli.text import one_line
+from harness.mcp.beneath import Outside, Unreadable, read_beneath
 from harness.problem import Problem, ProblemError
 from harness.submission import MAX_BYTES
 
@@ -37,6 +39,7 @@ class Workspace:
         if not root.is_dir():
             raise ProblemError(f"There is no folder {root}; name with --root the one that submissions are read from.")
         self.root = root.resolve()
+        self._spellings = (Path(os.path.abspath(root)),)
         found = [problem for _, problem in find_problems(problems)]
         loaded = [problem for problem in found if isinstance(problem, Problem)]
         if not loaded:
@@ -65,31 +68,20 @@ class Workspace:
             # Half a surrogate pair is no text; the grading says so, with the position.
             return _limited("submission.py", source.encode("utf-8", "surrogatepass"))
         assert path is not None
-        return _limited(Path(path).name, self._read(path))
+        return _limited(one_line(Path(path).name), self._read(path))
 
     def _read(self, path: str) -> bytes:
-        wanted = Path(self.root, path)
         try:
-            # Without waiting: a pipe that nobody writes to would hold us.
-            descriptor = os.open(wanted, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or error
+            return read_beneath(self.root, path, MAX_BYTES + 1, self._spellings)
+        except Outside:
             raise NotUsable(
-                f"{path[:200]!r} can't be read ({reason}). Paths are relative to {self.root}; or give source instead."
+                f"{path[:200]!r} is not below the server's folder, and only what is can be read. Give source instead."
             ) from None
-        try:
-            # What was opened, whatever the links on the way to it say by now.
-            real = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
-            if not real.is_relative_to(self.root):
-                raise NotUsable(
-                    f"{path[:200]!r} is not below {self.root}, and only what is can be read. Give source instead."
-                )
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise NotUsable(f"{path[:200]!r} is not a file. Name a Python file, or give source instead.")
-            with open(descriptor, "rb", closefd=False) as file:
-                return file.read(MAX_BYTES + 1)
-        finally:
-            os.close(descriptor)
+        except Unreadable as error:
+            raise NotUsable(
+                f"{path[:200]!r} can't be read ({error}). Name a Python file, relative to the server's folder; or give "
+                "source instead."
+            ) from None
 
 
 def _limited(name: str, content: bytes) -> Text:
