@@ -54,6 +54,8 @@ class Lane:
         self._calls_each = calls
         self._calls = 0
         self._process: subprocess.Popen[bytes] | None = None
+        self._told = False
+        """Whether the process that is there was told to end: it may answer no further call."""
         self._pipe: Connection | None = None
         self._thread = ThreadPoolExecutor(1, "lane")
 
@@ -84,7 +86,8 @@ class Lane:
 
     def _ask(self, function: Callable[..., T], arguments: tuple[Any, ...], unwanted: threading.Event) -> T:
         """In the lane's thread."""
-        if self._process is None or self._process.poll() is not None or self._calls >= self._calls_each:
+        gone = self._process is None or self._told or self._process.poll() is not None
+        if gone or self._calls >= self._calls_each:
             self._drop()
             self._start()
         if unwanted.is_set():
@@ -115,11 +118,12 @@ class Lane:
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,
             )
-            self._pipe, self._calls = Connection(ours.detach()), 0
+            self._pipe, self._calls, self._told = Connection(ours.detach()), 0, False
 
     def _tell_to_end(self) -> None:
         process = self._process
         if process is not None:
+            self._told = True
             process.terminate()  # does nothing to a process that has ended
 
     def _drop(self) -> int | None:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 KEY = "HARNESS_MCP_KEY"
 """The environment variable with the key that clients over HTTP show."""
+_SHORTEST_KEY = 16
+"""Characters, where anybody may try."""
 
 
 @guarded
@@ -39,7 +41,7 @@ def mcp(
         str | None, typer.Option(metavar="URL", help="With submit and leaderboard, on this server of harness serve.")
     ] = None,
 ) -> int:
-    """Serve the tools of a solver to a model: device_info, problem, compile, check, run, profile, submit, ..."""
+    """Serve the tools of a solver to a model: device_info, problem, compile, check, run, profile, sanitize, ..."""
     try:
         import mcp as _  # noqa: F401 - only whether it is there
     except ImportError:
@@ -72,8 +74,11 @@ def _host_and_port(http: str) -> tuple[str, int]:
     host = host.strip("[]") or "127.0.0.1"
     if not port.isdecimal() or int(port) > 65535:
         raise WrongUse(f"--http {http}: write HOST:PORT, as in 127.0.0.1:8900; port 0 is any that is free.")
-    if not is_local(host) and not os.environ.get(KEY):
-        raise WrongUse(f"--http {http} can be reached from elsewhere: set {KEY} to a long secret, which clients show.")
+    if not is_local(host) and len(os.environ.get(KEY, "")) < _SHORTEST_KEY:
+        raise WrongUse(
+            f"--http {http} can be reached from elsewhere: set {KEY} to a secret of at least {_SHORTEST_KEY} "
+            "characters, which clients show."
+        )
     return host, int(port)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json as json_module
 import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -94,6 +95,12 @@ def sanitize(
 
 def show(found: Sanitizing, out: Console) -> None:
     """For people."""
+    for line in lines(found):
+        out.print(line)
+
+
+def lines(found: Sanitizing, most: int | None = None) -> Iterator[Text]:
+    """What was found in plain lines, of each tool at most so many findings."""
     from rich.text import Text
 
     count = len(found.findings)
@@ -104,15 +111,16 @@ def show(found: Sanitizing, out: Console) -> None:
     head = Text(word, style=style)
     head.append(f"  {text.one_line(found.submission.name)} on {text.one_line(found.problem)}", style="bold")
     head.append(f" ({found.workload}: {found.workload_why}), {text.one_line(found.device.name)}", style="not bold")
-    out.print(head)
+    yield head
     for run in found.runs:
-        out.print(_line(run))
-        for finding in run.findings:
-            for line in _finding(finding):
-                out.print(line)
+        yield _line(run)
+        for finding in run.findings[:most]:
+            yield from _finding(finding)
+        if most is not None and len(run.findings) > most:
+            yield Text(f"    and {len(run.findings) - most} more of {run.tool}")
     if broken:
-        out.print(Text(f"  not to the end: {', '.join(broken)}; there may be more", style="yellow"))
-    out.print(Text(f"  compute-sanitizer {found.sanitizer}, took {text.seconds(found.seconds)}", style="dim"))
+        yield Text(f"  not to the end: {', '.join(broken)}; there may be more", style="yellow")
+    yield Text(f"  compute-sanitizer {found.sanitizer}, took {text.seconds(found.seconds)}", style="dim")
 
 
 def _line(run: ToolRun) -> Text:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from harness.report import Report, Timing, Verdict
+from harness.sanitizing.findings import Kind, Sanitizing
 
 _MOST = 3
 _LAUNCH_BOUND_US = 10.0
@@ -25,6 +26,23 @@ _BY_VERDICT = {
     Verdict.UNSTABLE: "This says nothing of the submission: call run again.",
     Verdict.JUDGE_ERROR: "This is the grader's fault: call the tool again, and tell a person if it stays.",
 }
+_BY_KIND: dict[Kind, str] = {
+    "out_of_bounds_read": "Bound the index on that line by the tensor's size; look at the last block, and at sizes "
+    "that are no multiple of it.",
+    "out_of_bounds_write": "Bound the index on that line by the tensor's size, and see that what is written to was "
+    "made large enough.",
+    "misaligned_access": "A vector load or store on that line needs an address that is a multiple of its size: read "
+    "the first and last elements one by one, or use narrower accesses.",
+    "shared_memory_race": "Put a __syncthreads() between the places named, where all threads of the block reach it; in "
+    "a loop also before the memory is written again.",
+    "uninitialized_read": "Write every element before it is read: torch.zeros where torch.empty was, or a kernel that "
+    "covers all of it.",
+    "barrier_error": "Move the barrier out of the condition or the loop that not all threads go through; no thread may "
+    "return before it.",
+    "device_heap_error": "Free what malloc of that kernel gave, once; better still, take memory from torch in forward.",
+    "other": "Read compute-sanitizer's own words for it.",
+}
+"""Every kind of finding."""
 
 
 def next_steps(report: Report) -> list[str]:
@@ -69,3 +87,20 @@ def _of_kernels(report: Report) -> list[str]:
     if not spilled:
         return []
     return [f"{spilled[0].name[:80]} spills registers to memory: hold fewer values a thread, or use smaller blocks."]
+
+
+def sanitizing_steps(found: Sanitizing) -> list[str]:
+    """For the one who wrote the submission."""
+    kinds = list(dict.fromkeys(finding.kind for finding in found.findings))
+    if kinds:
+        tools = list(dict.fromkeys(finding.tool for finding in found.findings))
+        return [
+            *(_BY_KIND[kind] for kind in kinds[: _MOST - 1]),
+            f"Then call sanitize again, with tool {tools[0]} first.",
+        ]
+    if not found.clean:
+        return ["The call did not come to its end, so nothing is known: call check, and mend what that says first."]
+    return [
+        "Nothing was found in what this workload runs. Name a workload with sizes that no block divides, if there is "
+        "one; then call run."
+    ]

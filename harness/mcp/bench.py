@@ -12,12 +12,16 @@ from harness.batch.doing import WRONG_USE, graded
 from harness.batch.job import Job, Options
 from harness.batch.lane import Lane, LaneLost
 from harness.mcp.workspace import NotUsable, Text
-from harness.problem import Problem
+from harness.problem import DeviceKind, Problem
 from harness.report import DeviceInfo, Report
+from harness.sanitizing.tool import SanitizerFailed, SanitizerMissing
+from harness.submission import Submission, SubmissionError
 
 if TYPE_CHECKING:
     from harness.clock.peaks import Peaks
     from harness.grader import Mode
+    from harness.sanitizing.findings import Sanitizing
+    from harness.sanitizing.tool import Tool
 
 T = TypeVar("T")
 
@@ -39,10 +43,17 @@ class Bench:
         self._device, self._sandbox = device, sandbox
         self._lanes = {"compile": Lane(), "grade": Lane()}
         self._turns = {name: asyncio.Lock() for name in self._lanes}
+        self._kind: DeviceKind | None = None
 
     async def device(self) -> DeviceFound:
         """Raises NotUsable where there is none."""
         return await self._do("compile", _find, self._device)
+
+    async def kind(self) -> DeviceKind:
+        """Of the device; asked for once, so that looking at a problem waits for no build. Raises NotUsable."""
+        if self._kind is None:
+            self._kind = (await self.device()).info.kind
+        return self._kind
 
     async def grade(
         self, problem: Problem, text: Text, mode: Mode, *, workload: str | None = None, budget_s: float | None = None
@@ -53,6 +64,12 @@ class Bench:
         job = Job(problem, text.content, digest, text.name, options)
         return await self._do("compile" if mode == "compile" else "grade", _grade, job, self._device)
 
+    async def sanitize(
+        self, problem: Problem, text: Text, tools: tuple[Tool, ...], workload: str | None = None
+    ) -> Sanitizing:
+        """Raises NotUsable where it can't be done, and for a text that is no submission."""
+        return await self._do("grade", _sanitize, problem, text, tools, workload, self._device, self._sandbox)
+
     async def close(self) -> None:
         """End what runs."""
         await asyncio.gather(*(lane.close() for lane in self._lanes.values()))
@@ -61,8 +78,12 @@ class Bench:
         async with self._turns[where]:
             try:
                 return await self._lanes[where].call(function, *arguments)
-            except WRONG_USE as error:
+            except (*WRONG_USE, SanitizerMissing) as error:
                 raise NotUsable(str(error)) from None
+            except SanitizerFailed as error:
+                raise NotUsable(
+                    f"compute-sanitizer itself failed, which is not the submission's fault: {error}"
+                ) from None
             except LaneLost as error:
                 raise NotUsable(f"The grader itself failed: {error}. Call the tool again.") from None
 
@@ -81,3 +102,17 @@ def _grade(job: Job, device: str) -> Report:
 
     arch = (open_device(device).arch or "9.0") if job.options.mode == "compile" else None
     return graded(job, device=device, arch=arch)
+
+
+def _sanitize(
+    problem: Problem, text: Text, tools: tuple[Tool, ...], workload: str | None, device: str, sandbox: str | None
+) -> Sanitizing:
+    from harness.sanitizing.run import sanitize
+
+    try:
+        submission = Submission.from_source(text.content.decode("utf-8-sig"), text.name, problem.calling)
+    except UnicodeDecodeError as error:
+        raise NotUsable(f"{text.name} is not UTF-8 (position {error.start}); save it as UTF-8.") from None
+    except SubmissionError as error:
+        raise NotUsable(error.message) from None
+    return sanitize(problem, submission, tools=tools, workload=workload, device=device, sandbox=sandbox)

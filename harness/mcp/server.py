@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Iterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import Field
+from starlette.requests import Request
 
+from harness.cli.text import one_line
 from harness.mcp import words
 from harness.mcp.bench import Bench
 from harness.mcp.workspace import NotUsable, Workspace
+from harness.sanitizing.tool import TOOLS
 from harness.version import VERSION
 
 if TYPE_CHECKING:
@@ -29,6 +32,8 @@ _BEAT_S = 5.0
 """Between two signs of life: clients give up on a call that is silent for long."""
 _WAIT_S = 300.0
 """The longest that submit waits for a verdict."""
+MAX_CALLS = 32
+"""At once, of all clients together: each holds a text and a place in the queue until it is answered."""
 
 ProblemName = Annotated[str, Field(max_length=200, description="The problem's name, as the tool problem lists it.")]
 Source = Annotated[
@@ -42,7 +47,8 @@ _LOOKING = ToolAnnotations(read_only_hint=True)
 
 INSTRUCTIONS = """\
 Grades GPU kernels. Call problem for what is asked, device_info for what it runs on, compile until it builds, check
-until it is right, run for the time and profile for what to change. Each answer says what to try next."""
+until it is right, run for the time and profile for what to change; sanitize says which line races or leaves its memory.
+Each answer says what to try next."""
 
 
 def make_server(workspace: Workspace, bench: Bench, client: AsyncClient | None) -> MCPServer[None]:
@@ -58,13 +64,37 @@ def make_server(workspace: Workspace, bench: Bench, client: AsyncClient | None) 
     server: MCPServer[None] = MCPServer(
         "kernel-harness", instructions=INSTRUCTIONS, version=VERSION, log_level="WARNING", lifespan=life
     )
-    _add_grading(server, workspace, bench)
+    calls = _Calls(MAX_CALLS)
+    _add_grading(server, calls, workspace, bench)
     if client is not None:
-        _add_remote(server, workspace, client)
+        _add_remote(server, calls, workspace, client)
     return server
 
 
-def _add_grading(server: MCPServer[None], workspace: Workspace, bench: Bench) -> None:
+class _Calls:
+    """The calls that are being answered."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._now = 0
+
+    @contextlib.contextmanager
+    def one(self) -> Iterator[None]:
+        """One of them; what a client can do something about reaches it as a sentence."""
+        from harness.client import ClientError
+
+        if self._now >= self._most:
+            raise ToolError(f"{self._most} calls are being answered already: wait for answers, then call again.")
+        self._now += 1
+        try:
+            yield
+        except (NotUsable, ClientError) as error:
+            raise ToolError(one_line(str(error), 2_000)) from None
+        finally:
+            self._now -= 1
+
+
+def _add_grading(server: MCPServer[None], calls: _Calls, workspace: Workspace, bench: Bench) -> None:
     async def graded(
         context: Context[Any, Any],
         mode: Mode,
@@ -74,7 +104,7 @@ def _add_grading(server: MCPServer[None], workspace: Workspace, bench: Bench) ->
         workload: str | None = None,
         budget_s: float | None = None,
     ) -> CallToolResult:
-        with _told():
+        with calls.one():
             named = workspace.problem(problem)
             submission = workspace.submission(source, path)
             work = bench.grade(named.problem, submission, mode, workload=workload, budget_s=budget_s)
@@ -83,7 +113,7 @@ def _add_grading(server: MCPServer[None], workspace: Workspace, bench: Bench) ->
     @server.tool(annotations=_LOOKING)
     async def device_info(context: Context[Any, Any]) -> CallToolResult:
         """What kernels are graded on: architecture, SMs, memory, shared memory and register limits, peaks, versions."""
-        with _told():
+        with calls.one():
             found = await _with_signs_of_life(context, bench.device(), "looking")
             return _answer(words.device_words(found), found.info.model_dump(mode="json", exclude_none=True))
 
@@ -93,13 +123,13 @@ def _add_grading(server: MCPServer[None], workspace: Workspace, bench: Bench) ->
         name: Annotated[str | None, Field(max_length=200, description="Left out: the list of problems.")] = None,
     ) -> CallToolResult:
         """A problem: its statement, sizes, tolerance, least possible work, and the reference's source."""
-        with _told():
+        with calls.one():
             if name is None:
                 return _answer(words.problem_list(workspace.problems), {"count": len(workspace.problems)})
             named = workspace.problem(name)
-            found = await _with_signs_of_life(context, bench.device(), "looking")
+            kind = await _with_signs_of_life(context, bench.kind(), "looking")
             about = {"name": named.name, "workloads": list(named.problem.spec.workloads)[: words.MAX_LISTED]}
-            return _answer(words.problem_words(named, found.info.kind), about)
+            return _answer(words.problem_words(named, kind), about)
 
     @server.tool(annotations=_LOOKING)
     async def compile(
@@ -144,8 +174,31 @@ def _add_grading(server: MCPServer[None], workspace: Workspace, bench: Bench) ->
         """Check the submission, then say where its time goes, what bounds it, and what is likely to help."""
         return await graded(context, "profile", problem, source, path, workload)
 
+    @server.tool(annotations=_LOOKING)
+    async def sanitize(
+        context: Context[Any, Any],
+        problem: ProblemName,
+        source: Source = None,
+        path: FilePath = None,
+        tool: Annotated[
+            Literal["memcheck", "racecheck", "initcheck", "synccheck", "all"],
+            Field(description="One is quicker than all. Start with memcheck."),
+        ] = "all",
+        workload: Annotated[
+            str | None, Field(max_length=100, description="A set of sizes by name; left out: a small one.")
+        ] = None,
+    ) -> CallToolResult:
+        """Run one call under compute-sanitizer: lines that leave their memory, race, or read what nobody wrote."""
+        with calls.one():
+            named = workspace.problem(problem)
+            submission = workspace.submission(source, path)
+            tools = TOOLS if tool == "all" else (tool,)
+            work = bench.sanitize(named.problem, submission, tools, workload)
+            found = await _with_signs_of_life(context, work, "sanitizing")
+            return _answer(words.sanitizing_words(found), words.sanitizing_figures(found))
 
-def _add_remote(server: MCPServer[None], workspace: Workspace, client: AsyncClient) -> None:
+
+def _add_remote(server: MCPServer[None], calls: _Calls, workspace: Workspace, client: AsyncClient) -> None:
     @server.tool(annotations=ToolAnnotations(read_only_hint=False, idempotent_hint=False))
     async def submit(
         context: Context[Any, Any],
@@ -156,7 +209,7 @@ def _add_remote(server: MCPServer[None], workspace: Workspace, client: AsyncClie
         wait: Annotated[bool, Field(description="Wait for the verdict, up to five minutes.")] = True,
     ) -> CallToolResult:
         """Hand the submission in to the competition's server, where it counts for the leaderboard."""
-        with _told():
+        with calls.one():
             text = workspace.submission(source, path)
             content = text.content.decode("utf-8", "replace")
             found = await client.submit(problem, content, label=label or text.name)
@@ -171,7 +224,7 @@ def _add_remote(server: MCPServer[None], workspace: Workspace, client: AsyncClie
         id: Annotated[str, Field(max_length=100, description="As submit gave it.")],
     ) -> CallToolResult:
         """How far a submission on the server is, or how it came out."""
-        with _told():
+        with calls.one():
             return _submission(await client.submission(id))
 
     @server.tool(annotations=_LOOKING)
@@ -181,22 +234,11 @@ def _add_remote(server: MCPServer[None], workspace: Workspace, client: AsyncClie
         workload: Workload = None,
     ) -> CallToolResult:
         """Who is fastest on the server, with intervals; = marks those that can't be told apart."""
-        with _told():
+        with calls.one():
             board = await client.leaderboard(problem, device, workload)
             entries = board["entries"][: words.MAX_LISTED]
             figures = [{key: entry.get(key) for key in ("rank", "user", "time_us", "speedup")} for entry in entries]
             return _answer(words.board_words(board), {"problem": board["problem"], "entries": figures})
-
-
-@contextlib.contextmanager
-def _told() -> Any:
-    """What a client can do something about reaches it as a sentence."""
-    from harness.client import ClientError
-
-    try:
-        yield
-    except (NotUsable, ClientError) as error:
-        raise ToolError(str(error)) from None
 
 
 async def _with_signs_of_life(context: Context[Any, Any], work: Awaitable[T], what: str) -> T:
@@ -207,12 +249,20 @@ async def _with_signs_of_life(context: Context[Any, Any], work: Awaitable[T], wh
             done, _ = await asyncio.wait([task], timeout=_BEAT_S)
             if done:
                 return task.result()
+            if await _gone(context):
+                raise NotUsable("nobody waits for this any more")
             waited += _BEAT_S
             await context.report_progress(waited, None, f"{what}, {waited:.0f} s")
     finally:
         if not task.done():
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
+
+
+async def _gone(context: Context[Any, Any]) -> bool:
+    """Whether the HTTP request has lost its client. Its answer could be fetched by nobody: none is kept."""
+    request = context.request_context.request
+    return isinstance(request, Request) and await request.is_disconnected()
 
 
 def _answer(text: str, figures: dict[str, Any]) -> CallToolResult:

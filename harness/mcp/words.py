@@ -10,13 +10,16 @@ from typing import Any
 
 from harness.batch.problems import Named
 from harness.cli import devices as device_rows
+from harness.cli import sanitize as sanitize_rows
 from harness.cli import text
 from harness.cli.sections import Row
 from harness.cli.table import all_sections
-from harness.mcp.advice import next_steps
+from harness.jsontext import writable
+from harness.mcp.advice import next_steps, sanitizing_steps
 from harness.mcp.bench import DeviceFound
 from harness.problem import DeviceKind, Problem
 from harness.report import Report
+from harness.sanitizing.findings import Finding, Sanitizing
 
 MAX_ANSWER = 8_000
 """Characters of an answer's text."""
@@ -24,6 +27,8 @@ MAX_STATEMENT = 6_000
 MAX_REFERENCE = 8_000
 MAX_LISTED = 60
 """Problems of a list, entries of a leaderboard."""
+MAX_FINDINGS = 5
+"""Of each of compute-sanitizer's tools: one mistake often shows in many places."""
 _MAX_LINE = 1_000
 _CUT = "\n... cut here; ask for less, or look at the file itself ..."
 
@@ -38,7 +43,7 @@ def report_words(report: Report) -> str:
 
 
 def report_figures(report: Report) -> dict[str, Any]:
-    """What a program compares."""
+    """What a program compares. Numbers that JSON has no word for are the report's own strings for them."""
     figures: dict[str, Any] = {"verdict": report.verdict.value, "code": report.reason.code, "mode": report.mode}
     figures["build_s"] = round(report.build.seconds, 3)
     if (timing := report.timing) is not None:
@@ -57,7 +62,41 @@ def report_figures(report: Report) -> dict[str, Any]:
         figures |= {"ranked_time_us": report.ranking.time_us, "ranked_speedup": report.ranking.speedup}
     if report.correctness is not None:
         figures["max_abs_error"] = max((leaf.max_abs_error or 0.0 for leaf in report.correctness.leaves), default=0.0)
+    written: dict[str, Any] = writable(figures)
+    return written
+
+
+def sanitizing_words(found: Sanitizing) -> str:
+    """Whether it is clean, what to try next, and then what the terminal shows, of each tool the first findings."""
+    head, *rest = (line.plain for line in sanitize_rows.lines(found, MAX_FINDINGS))
+    return capped("\n".join([head, *(f"NEXT: {step}" for step in sanitizing_steps(found)), *rest]))
+
+
+def sanitizing_figures(found: Sanitizing) -> dict[str, Any]:
+    """What a program looks at."""
+    shown = [finding for run in found.runs for finding in run.findings[:MAX_FINDINGS]]
+    figures: dict[str, Any] = writable(
+        {
+            "clean": found.clean,
+            "workload": found.workload,
+            "tools": {run.tool: {"findings": len(run.findings), "ended": run.ended} for run in found.runs},
+            "findings": [_finding_figures(finding) for finding in shown],
+        }
+    )
     return figures
+
+
+def _finding_figures(finding: Finding) -> dict[str, Any]:
+    place = finding.place
+    return {
+        "tool": finding.tool,
+        "kind": finding.kind,
+        "kernel": text.one_line(finding.kernel, 120),
+        "file": None if place is None or place.file is None else text.one_line(place.file, 120),
+        "line": None if place is None else place.line,
+        "submission_line": None if place is None else place.submission_line,
+        "count": finding.count,
+    }
 
 
 def problem_list(problems: Sequence[Named]) -> str:

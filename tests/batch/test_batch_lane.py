@@ -97,6 +97,23 @@ def test_a_cancelled_call_cleans_up_and_ends(tmp_path: Path) -> None:
     asyncio.run(calls())
 
 
+def test_a_call_cancelled_at_its_very_end_does_no_harm_to_the_next() -> None:
+    async def calls() -> None:
+        lane = Lane()
+        try:
+            for wait_s in (0.0001, 0.0002, 0.0004, 0.0008):
+                await lane.call(lane_calls.pid)
+                call = asyncio.create_task(lane.call(lane_calls.pid))
+                await asyncio.sleep(wait_s)
+                call.cancel()
+                await asyncio.wait([call])
+                assert await lane.call(lane_calls.pid) > 0
+        finally:
+            await lane.close()
+
+    asyncio.run(calls())
+
+
 def test_the_process_ends_when_its_owner_is_killed(tmp_path: Path) -> None:
     code = (
         "import asyncio, sys, lane_calls; from harness.batch.lane import Lane\n"

@@ -10,7 +10,6 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,55 +19,17 @@ pytest.importorskip("mcp")
 
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
+from mcp_fakes import RIGHT, SCALE, FakeBench, report, text_of
 
 from harness.cli.main import main
-from harness.device import open_device
 from harness.mcp import words
 from harness.mcp.advice import next_steps
-from harness.mcp.bench import Bench, DeviceFound
 from harness.mcp.server import make_server
 from harness.mcp.workspace import NotUsable, Workspace
-from harness.problem import Problem
-from harness.report import Reason, Report, SubmissionInfo, Verdict
+from harness.report import Verdict
 from harness.submission import MAX_BYTES
 
 ROOT = Path(__file__).resolve().parents[2]
-SCALE = ROOT / "tests" / "attacks" / "corpus" / "problems" / "scale"
-RIGHT = "import torch\n\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return x + x\n"
-
-
-def report(verdict: Verdict = Verdict.ACCEPTED, code: str = "grade.correct", **other: Any) -> Report:
-    return Report(
-        harness_version="0",
-        created_at=datetime(2026, 1, 1, tzinfo=UTC),
-        verdict=verdict,
-        reason=Reason(code=code, message=other.pop("message", "made up")),
-        submission=SubmissionInfo(path=None, name="x.py", sha256="ab" * 32),
-        **other,
-    )
-
-
-class FakeBench(Bench):
-    """Answers at once, or, asked to, never."""
-
-    def __init__(self) -> None:
-        super().__init__("cpu", None)
-        self.asked: list[tuple[str, str, bytes]] = []
-        self.ended = asyncio.Event()
-        self.answer: Report | None = report()
-
-    async def device(self) -> DeviceFound:
-        return DeviceFound(open_device("cpu").info, None)
-
-    async def grade(self, problem: Problem, text: Any, mode: Any, **_: Any) -> Report:
-        self.asked.append((problem.id, mode, text.content))
-        try:
-            if self.answer is None:
-                await asyncio.sleep(1000)
-        finally:
-            self.ended.set()
-        assert self.answer is not None
-        return self.answer
 
 
 class FakeServer:
@@ -97,16 +58,12 @@ def workspace(tmp_path: Path) -> Workspace:
     return Workspace(tmp_path / "root", [SCALE])
 
 
-def text_of(result: Any) -> str:
-    return "".join(part.text for part in result.content)
-
-
 def test_tools_say_what_they_did_and_what_to_try_next(workspace: Workspace) -> None:
     async def talk() -> None:
         bench = FakeBench()
         async with Client(make_server(workspace, bench, None)) as client:
             tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-            assert set(tools) == {"device_info", "problem", "compile", "check", "run", "profile"}
+            assert set(tools) == {"device_info", "problem", "compile", "check", "run", "profile", "sanitize"}
             assert all(tool.description for tool in tools.values())
             listed = await client.call_tool("problem", {})
             assert "- scale" in text_of(listed)
