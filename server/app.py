@@ -16,6 +16,7 @@ from server import jobs
 from server.api import agents, boards, document, metrics, problems_json, submissions
 from server.api.headers import SafeHeaders
 from server.api.limits import BodyLimits
+from server.api.stream import Streams
 from server.pages import routes
 from server.services import QUEUE, Services
 from server.store import StoreAway, Submission
@@ -50,6 +51,7 @@ def make_app(serving: Services) -> FastAPI:
     )
     app.state.services = serving
     app.state.metrics = metrics.Metrics(serving)
+    app.state.streams = Streams()
     problems_json.install(app, routes.error_page)
     for part in (submissions, boards, agents, metrics):
         app.include_router(part.router)

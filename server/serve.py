@@ -11,14 +11,16 @@ import contextlib
 import ctypes
 import errno
 import ipaddress
+import logging
 import os
+import resource
 import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -30,6 +32,7 @@ from server.api.limits import MAX_HEADER_BYTES
 from server.app import make_app
 from server.catalogue import Catalogue
 from server.hold import Held, held
+from server.log import NowAndThen
 from server.protocol import ImpatientProtocol
 from server.services import Services
 from server.settings import Settings
@@ -39,6 +42,8 @@ _M_ARENA_MAX = -8
 """As malloc.h has it."""
 _STORE_UP_S = 15.0
 """How long a PostgreSQL that does not answer is waited for at a start."""
+_OTHER_FILES = 256
+"""Descriptors for all that is no connection of a client: the store's, agents', code that is loaded."""
 _OWN_LABEL, _AGENT_LABEL = "serve", "serve-agent"
 
 
@@ -77,6 +82,19 @@ def open_database(data: Path, url: str | None) -> Database:
             time.sleep(0.5)
 
 
+def _within_descriptors(settings: Settings) -> Settings:
+    """No more connections than this process may have files open, and fewer streams than connections."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = settings.connections + _OTHER_FILES
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    most = settings.connections if soft == resource.RLIM_INFINITY else min(settings.connections, soft - _OTHER_FILES)
+    if most < _OTHER_FILES:
+        raise ServeError(f"a server needs {2 * _OTHER_FILES} open files at least, and may have {soft}: see ulimit -n.")
+    return replace(settings, connections=most, streams=min(settings.streams, most // 2))
+
+
 def serve(
     *,
     data: Path,
@@ -89,6 +107,7 @@ def serve(
 ) -> int:
     """Run until a signal comes. Raises ServeError, and ProblemError for a broken problem."""
     _few_arenas()
+    settings = _within_descriptors(settings)
     catalogue = Catalogue.load(settings.problems)
     try:
         # Before anything is changed: a start that fails does no harm to a server that runs.
@@ -203,8 +222,10 @@ async def _run(
         h11_max_incomplete_event_size=MAX_HEADER_BYTES,
         timeout_keep_alive=15,
         timeout_graceful_shutdown=5,
-        limit_concurrency=2000,
+        limit_concurrency=serving.settings.connections,
     )
+    # After the configuration, which sets this logger up. Whoever can connect can have it write a line.
+    logging.getLogger("uvicorn.error").addFilter(NowAndThen())
     server = _Server(config)
     stop = asyncio.Event()
     signals = 0

@@ -26,5 +26,13 @@ class Settings:
     """Of a request of an agent."""
     body_s: float = 30.0
     """In which a request's body has to arrive."""
+    connections: int = 2000
+    """At once; fewer where the process may not have so many files open."""
+    streams_per_key: int = 100
+    """Event streams of one key at once: two for each submission that may wait."""
+    streams: int = 1000
+    """Event streams of all keys at once; fewer than the server takes connections."""
+    stream_s: float = 600.0
+    """After so long a stream ends, and its client takes it up again."""
     away_s: float = 90.0
     """An agent that was not heard for so long counts as away."""

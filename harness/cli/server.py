@@ -79,6 +79,9 @@ def serve(
     lease: Annotated[
         float, typer.Option(metavar="SECONDS", min=3, max=3600, help="After so much silence an agent counts as dead.")
     ] = 60.0,
+    streams_per_key: Annotated[
+        int, typer.Option(metavar="N", min=1, max=500, help="Submissions that a key may watch at once.")
+    ] = 100,
     as_json: Annotated[bool, typer.Option("--json", help='Print one line: {"url": ..., "key": ...}.')] = False,
 ) -> int:
     """Run a server with an agent for each device of this machine."""
@@ -99,7 +102,10 @@ def serve(
                 data=_data(data),
                 database_url=database,
                 settings=Settings(
-                    problems=problems.resolve(), public_leaderboard=not private_leaderboard, lease_s=lease
+                    problems=problems.resolve(),
+                    public_leaderboard=not private_leaderboard,
+                    lease_s=lease,
+                    streams_per_key=streams_per_key,
                 ),
                 host=host,
                 port=port,

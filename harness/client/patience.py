@@ -19,7 +19,8 @@ class Patience:
     """How often and how long."""
 
     retries: int = 5
-    """After the first try. A stream of events begins anew with every event."""
+    """After the first try. A stream of events begins anew with every event, and one that there is no room for has as
+    many tries as it takes."""
     first_pause_s: float = 0.5
     """Doubled with each try, and shortened by chance so that not all come back at once."""
     longest_pause_s: float = 30.0

@@ -110,8 +110,9 @@ _METHODS = frozenset({"GET", "HEAD", "POST", "DELETE", "PUT", "PATCH", "OPTIONS"
 
 
 @router.get("/healthz", response_class=PlainTextResponse, responses=responses())
-def healthz() -> str:
+async def healthz() -> str:
     """The process answers."""
+    # A coroutine: threads may all be waiting for the store.
     return "ok\n"
 
 

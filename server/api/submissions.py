@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, Query, Request, Response
@@ -16,7 +15,7 @@ from server.api.auth import Serving, Solver, own_submission
 from server.api.intake import accept, order_of, read_request
 from server.api.models import SubmissionPage, SubmissionView, view, whole_view
 from server.api.problems_json import KEYED, WITH_BODY, ApiError, responses
-from server.api.stream import stream
+from server.api.stream import EventStream, stream
 from server.arrivals import Accepted, Order
 from server.keys import Caller
 from server.queue import listing
@@ -175,23 +174,22 @@ def log(submission_id: str, serving: Serving, caller: Solver) -> Response:
     "/{submission_id}/events", response_class=StreamingResponse, responses={**responses(*KEYED, 404), **_STREAM}
 )
 def events(
+    request: Request,
     submission_id: str,
     serving: Serving,
     caller: Solver,
     last_event_id: Annotated[str | None, Header(description="Go on after this event.")] = None,
 ) -> StreamingResponse:
     """What happens, as server-sent events: queued, claimed, stage_started, progress, stage_ended, requeued, done,
-    cancelled. The stream ends with one of the last two; `done` carries the report."""
+    cancelled. The stream ends with one of the last two; `done` carries the report. One that ends without them, because
+    it has lasted long enough or the server stops, is taken up again with the number of its last event."""
     submission = own_submission(serving, caller, submission_id)
     after = int(last_event_id) if last_event_id and last_event_id.isdecimal() and len(last_event_id) < 10 else 0
 
     def ending() -> dict[str, Any]:
         return _whole(serving, caller, submission_id).model_dump(mode="json")
 
-    body: AsyncIterator[bytes] = stream(serving, submission, after, ending)
-    return StreamingResponse(
-        body, media_type="text/event-stream", headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    )
+    return EventStream(serving, caller, request.app.state.streams, stream(serving, submission, after, ending))
 
 
 @router.post("/{submission_id}/regrade", status_code=202, responses=responses(*KEYED, 404, 408, 409, 413))

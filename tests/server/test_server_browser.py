@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -201,6 +202,27 @@ def test_a_submission_while_it_is_graded_and_afterwards(browser: Any, live: Any)
     assert "elsewhere" in tab.page.get_by_text("in x.h, line 3").inner_text()
     cells = tab.page.get_by_role("region", name="Kernels").locator("tbody td").all_inner_texts()
     assert cells == ["void f<int>(int*)", "sm_90", "40", "1024 B", "0 B", "12 B", "400 B"]
+    tab.close()
+
+
+def test_a_page_that_finds_no_room_to_watch_tries_again(browser: Any, live: Any, serving: Services):
+    url, key, agent, ada = live
+    serving.settings = replace(serving.settings, streams_per_key=0)
+    tab = Tab(browser, url)
+    tab.sign_in(key)
+    tab.page.clock.install()
+    one = ada.submit()
+    tab.page.goto(f"/submissions/{one}")
+    tab.page.get_by_text("trying again").wait_for()
+    serving.settings = replace(serving.settings, streams_per_key=1, stream_s=0.5)
+    agent.work()
+    tab.page.clock.fast_forward(15_000)
+    tab.page.get_by_text("taken, on AMD EPYC").wait_for()
+    assert tab.page.get_by_text("trying again").count() == 0
+    ada.delete(f"/v1/submissions/{one}")  # by then the browser has taken up a stream or two that had lasted enough
+    tab.page.get_by_text("cancelled").first.wait_for()
+    assert ["429" in wrong for wrong in tab.wrong] == [True]
+    tab.wrong.clear()
     tab.close()
 
 

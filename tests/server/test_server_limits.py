@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import logging
+import resource
+import socket
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +21,8 @@ from server import protocol
 from server.agent.link import Link, Refused, Unreachable
 from server.agent.loop import _Reporter
 from server.api.limits import BodyLimits
+from server.log import NowAndThen
+from server.serve import ServeError, _within_descriptors
 from server.settings import Settings
 
 
@@ -143,3 +150,110 @@ def test_a_connection_without_a_request_is_closed(monkeypatch: pytest.MonkeyPatc
     ended, answer = asyncio.run(talk())
     assert ended == b""
     assert answer.startswith(b"HTTP/1.1 200")
+
+
+async def nothing(scope: Any, receive: Any, send: Any) -> None:
+    """An answer of the size that the path says."""
+    body = b"x" * int(scope["path"][1:])
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(body))]})
+    await send({"type": "http.response.body", "body": body})
+
+
+@contextlib.asynccontextmanager
+async def served(app: Any, **options: Any) -> AsyncIterator[int]:
+    """The port of a server in this loop."""
+    config = uvicorn.Config(app, port=0, http=protocol.ImpatientProtocol, lifespan="off", log_level="error", **options)
+    server = uvicorn.Server(config)
+    running = asyncio.create_task(server._serve())
+    while not server.started:
+        await asyncio.sleep(0.01)
+    try:
+        yield server.servers[0].sockets[0].getsockname()[1]
+    finally:
+        server.should_exit = True
+        await running
+
+
+async def ask(port: int, path: str) -> bytes:
+    taken, out = await asyncio.open_connection("127.0.0.1", port)
+    out.write(f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+    answer = await taken.read()
+    out.close()
+    return answer
+
+
+@pytest.mark.parametrize(
+    "kept", [b"", b"GET /2 HTTP/1.1\r\nHo", b"POST /2 HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nx"]
+)
+def test_those_who_keep_a_crowded_server_waiting_give_way(kept: bytes):
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        while scope["method"] == "POST" and (await receive()).get("more_body"):
+            pass
+        await nothing(scope, receive, send)
+
+    async def crowd() -> bytes:
+        async with served(app, limit_concurrency=20) as port, asyncio.timeout(20):
+            others = []
+            for _ in range(25):
+                others.append(await asyncio.open_connection("127.0.0.1", port))
+                others[-1][1].write(kept)
+                await others[-1][1].drain()
+            await asyncio.sleep(0.1)
+            answer = await ask(port, "/2")
+            for _, out in others:
+                out.close()
+            return answer
+
+    assert asyncio.run(crowd()).startswith(b"HTTP/1.1 200")
+
+
+def test_whoever_takes_no_answer_is_cut_off(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(protocol, "TAKEN_S", 0.3)
+
+    async def talk() -> bytes:
+        async with served(nothing) as port, asyncio.timeout(20):
+            assert len(await ask(port, "/30000000")) > 30_000_000, "who takes it gets all of it"
+            with socket.create_connection(("127.0.0.1", port)) as slow:
+                slow.sendall(b"GET /30000000 HTTP/1.1\r\nHost: x\r\n\r\n")
+                await asyncio.sleep(1.0)
+                slow.settimeout(5)
+                return await asyncio.to_thread(_all_of, slow)
+
+    assert len(asyncio.run(talk())) < 30_000_000
+
+
+def _all_of(connection: socket.socket) -> bytes:
+    taken = b""
+    with contextlib.suppress(ConnectionError):
+        while piece := connection.recv(1 << 20):
+            taken += piece
+    return taken
+
+
+def test_a_warning_that_strangers_cause_is_written_now_and_then():
+    now = [0.0]
+    told = NowAndThen(lambda: now[0])
+
+    def written(text: str, level: int = logging.WARNING) -> str | None:
+        record = logging.LogRecord("uvicorn.error", level, "", 0, text, (), None)
+        return record.getMessage() if told.filter(record) else None
+
+    assert [written("bad"), written("bad"), written("worse"), written("bad")] == ["bad", None, "worse", None]
+    assert [written("failed", logging.ERROR) for _ in range(2)] == ["failed", "failed"]
+    now[0] = 11.0
+    assert written("bad") == "bad (and 2 more times since the last such line)"
+    assert written("bad") is None
+
+
+def test_a_server_takes_no_more_connections_than_it_may_have_files(monkeypatch: pytest.MonkeyPatch):
+    limits = [(1024, 1024)]
+    monkeypatch.setattr(resource, "getrlimit", lambda _: limits[-1])
+    monkeypatch.setattr(resource, "setrlimit", lambda _, pair: limits.append(pair))
+    settings = _within_descriptors(Settings(problems=Path()))
+    assert (settings.connections, settings.streams) == (1024 - 256, (1024 - 256) // 2)
+    limits.append((1024, 100_000))
+    settings = _within_descriptors(Settings(problems=Path()))
+    assert (settings.connections, settings.streams, limits[-1]) == (2000, 1000, (2256, 100_000))
+    limits.append((300, 300))
+    with pytest.raises(ServeError, match="ulimit"):
+        _within_descriptors(Settings(problems=Path()))

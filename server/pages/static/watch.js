@@ -3,7 +3,8 @@
 
 const list = document.getElementById("stages");
 const state = document.getElementById("state");
-const source = new EventSource(list.dataset.events);
+const againMs = 15000;
+const handlers = {};
 let stage = null;
 
 function line(text, now) {
@@ -22,7 +23,25 @@ function took(item, seconds) {
 }
 
 function on(kind, handle) {
-  source.addEventListener(kind, (event) => handle(JSON.parse(event.data)));
+  handlers[kind] = handle;
+}
+
+// A browser takes up by itself what breaks off or ends, but not what is refused: that has to begin anew.
+function watch() {
+  const source = new EventSource(list.dataset.events);
+  for (const [kind, handle] of Object.entries(handlers)) {
+    source.addEventListener(kind, (event) => handle(JSON.parse(event.data), source));
+  }
+  source.addEventListener("error", () => {
+    if (source.readyState !== EventSource.CLOSED) return;
+    list.replaceChildren();
+    stage = null;
+    line("The server can't tell more just now, as it may when too many pages are watched; trying again every 15 seconds.");
+    setTimeout(() => {
+      list.replaceChildren();
+      watch();
+    }, againMs);
+  });
 }
 
 on("queued", () => line("queued"));
@@ -51,8 +70,9 @@ on("requeued", () => {
   line("the agent went away: queued again");
 });
 for (const end of ["done", "cancelled"]) {
-  on(end, () => {
+  on(end, (_, source) => {
     source.close();
     location.reload();
   });
 }
+watch();
