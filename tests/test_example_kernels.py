@@ -147,6 +147,8 @@ for B, L, D in [(1, 1, 1), (1, 130, 37), (2, 64, 64)]:
     ran = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=200
     )
+    if "only 0-dimensional arrays can be converted" in ran.stderr:
+        pytest.skip("Triton's interpreter is older than numpy here: that of torch 2.6 works below numpy 2.4")
     assert ran.returncode == 0, ran.stderr
 
 

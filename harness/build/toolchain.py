@@ -6,10 +6,12 @@ they are right for whichever torch is installed (language standard, ABI switches
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import importlib.util
 import inspect
+import io
 import json
 import logging
 import os
@@ -21,7 +23,6 @@ import sysconfig
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -179,8 +180,9 @@ def discover() -> Toolchain:
 
 @functools.lru_cache(maxsize=1)
 def _discover() -> Toolchain:
+    import torch
+
     with _quiet_torch():
-        import torch
         from torch.utils import cpp_extension
 
     cxx = _find_cxx()
@@ -217,19 +219,21 @@ def _discover() -> Toolchain:
     )
 
 
-@contextmanager
+@contextlib.contextmanager
 def _quiet_torch() -> Iterator[None]:
-    # cpp_extension warns on import that there is no GPU; a machine that only compiles is no reason for a warning.
+    # cpp_extension warns on import that there is no GPU (torch 2.6 by print); a machine that only compiles is no reason
+    # for a warning.
     logger = logging.getLogger("torch.utils.cpp_extension")
     level = logger.level
     logger.setLevel(logging.ERROR)
     try:
-        yield
+        with contextlib.redirect_stderr(io.StringIO()):
+            yield
     finally:
         logger.setLevel(level)
 
 
-@contextmanager
+@contextlib.contextmanager
 def _cuda_home_of(cpp_extension: Any, home: Path | None) -> Iterator[None]:
     # torch guesses its CUDA home from where `nvcc` lies in PATH, which is wrong where that is a wrapper script.
     # And without a GPU it can't name an architecture; that is the plan's to choose.

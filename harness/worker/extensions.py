@@ -7,10 +7,12 @@ or a RuntimeError with the compiler's words.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import hashlib
 import importlib.util
 import inspect
+import io
 import json
 import logging
 import os
@@ -26,20 +28,26 @@ from harness.wire import Channel
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
 _HEADER_SUFFIXES = {".h", ".hpp", ".hh", ".cuh", ".inl", ".inc", ".hxx", ".ipp", ".tcc"}
 _HEADERS_MAX = 500
+_LATER = {"no_implicit_headers"}
+"""Arguments of load_inline that came to torch after 2.6. The builder knows them whichever torch is installed."""
 
 
 def install(channel: Channel) -> None:
     """Put our load_inline and load where submissions look for torch's."""
-    # It warns of a missing CUDA runtime when it is imported; what the submission prints would begin with that.
+    # It warns of a missing CUDA runtime when it is imported, torch 2.6 by print; what the submission prints would begin
+    # with that.
     logging.disable(logging.WARNING)
-    import torch.utils.cpp_extension as extension
+    with contextlib.redirect_stderr(io.StringIO()):
+        import torch.utils.cpp_extension as extension
 
     logging.disable(logging.NOTSET)
     asker = _Asker(channel)
     plain_inline, plain_load = extension.load_inline, extension.load
+    known = inspect.signature(plain_inline).parameters.keys()
 
     def load_inline(*args: Any, **kwargs: Any) -> Any:
-        given = _bind(plain_inline, args, kwargs)
+        later = {name: kwargs.pop(name) for name in _LATER - known if name in kwargs}
+        given = _bind(plain_inline, args, kwargs) | later
         if given.get("sycl_sources"):
             raise RuntimeError("SYCL sources can't be built here")
         request = {

@@ -95,6 +95,25 @@ def open_copies() -> set[str]:
     return {fd for fd, link in links.items() if link.startswith("/memfd:extension")}
 
 
+def test_an_argument_that_came_to_torch_later_is_known(
+    pair: tuple[_Asker, Grader], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from torch.utils import cpp_extension
+
+    def load_inline_of_torch_26(name: str, cpp_sources: Any, functions: Any = None) -> None:
+        """Never called: what it takes is looked at."""
+
+    monkeypatch.setattr(cpp_extension, "load_inline", load_inline_of_torch_26)
+    monkeypatch.setattr(cpp_extension, "load", cpp_extension.load)
+    asker, grader = pair
+    extensions.install(asker._channel)
+    with pytest.raises(ImportError):  # the grader answers with junk
+        cpp_extension.load_inline("later", "int f();", no_implicit_headers=True)
+    assert grader.requests[0]["no_implicit_headers"] is True
+    with pytest.raises(TypeError, match="no_such_argument"):
+        cpp_extension.load_inline("later", "int f();", no_such_argument=True)
+
+
 def test_a_name_used_again_is_torchs_next_version_of_it(pair: tuple[_Asker, Grader], service: BuildService) -> None:
     asker, grader = pair
     grader.service = service

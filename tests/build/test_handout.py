@@ -73,7 +73,7 @@ def test_a_worker_gets_a_sealed_copy(file: Path) -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         worker = object.__new__(Worker)
-        worker._channel, worker._on_build = Channel(ours), lambda _: outcome
+        worker._channel, worker._on_build, worker._builds = Channel(ours), lambda _: outcome, 0
         worker._build(claims.Build(type="build", request={}), _pending("import", 10))
         channel = Channel(theirs)
         assert channel.receive(take_fds=True) == {"type": "built", "module_name": "m", "key": "k"}

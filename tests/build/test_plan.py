@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,8 @@ def test_generated_files_are_the_ones_that_torch_writes(
 ) -> None:
     from torch.utils import cpp_extension
 
+    if unknown := call.keys() - inspect.signature(cpp_extension.load_inline).parameters:
+        pytest.skip(f"the load_inline of this torch has no {', '.join(unknown)}")
     # A copy: torch puts its own lines into the lists that it is given.
     monkeypatch.setattr(cpp_extension, "_jit_compile", lambda *args, **kwargs: None)
     cpp_extension.load_inline(name="ext", build_directory=str(tmp_path), **copy.deepcopy(call))
