@@ -35,8 +35,8 @@ import psutil
 
 from benchmarks.batch_work import KINDS, write_plain, write_work
 from harness.batch.store import RESULTS, read_results
-from harness.device import Device, open_device
-from harness.locks import DeviceLock
+from harness.machine.device import Device, open_device
+from harness.machine.locks import DeviceLock
 
 ROOT = Path(__file__).resolve().parent.parent
 TARGETS = {"cold": 600, "cached": 1500}

@@ -79,7 +79,7 @@ def cupti_us(workload: str) -> float:
     import torch
     from torch.profiler import ProfilerActivity, profile
 
-    from harness.problem import Problem
+    from harness.load.problem import Problem
 
     problem = Problem.load(PROBLEM)
     elements = int(str(problem.workload(workload, "cuda").sizes["elements"]))

@@ -77,7 +77,7 @@ def main() -> int:
 
 
 def _device(asked: str) -> tuple[str, Path]:
-    from harness.device import open_device
+    from harness.machine.device import open_device
 
     kind = open_device(asked).kind
     return kind, PROBLEM / f"twice_{kind}.py"
@@ -107,8 +107,8 @@ def _fresh(arguments: argparse.Namespace) -> Iterator[Way]:
 @contextlib.contextmanager
 def _prepared(arguments: argparse.Namespace) -> Iterator[Way]:
     from harness import grade, sandbox
-    from harness.device import open_device
-    from harness.prepared import PreparedWorkers
+    from harness.machine.device import open_device
+    from harness.workers.prepared import PreparedWorkers
 
     device = open_device(arguments.device)
     with PreparedWorkers(device, sandbox.default(), count=2 if arguments.mode == "run" else 1) as workers:

@@ -16,16 +16,16 @@ from harness import sandbox as sandboxes
 from harness.build.cache import BuildCache
 from harness.build.outcome import BuildLimits
 from harness.build.service import BuildService
-from harness.builds import Builds
-from harness.device import open_device
-from harness.locks import DeviceLock
-from harness.oracle import Oracle
-from harness.problem import Problem
+from harness.check.oracle import Oracle
+from harness.grading.builds import Builds
+from harness.load.problem import Problem
+from harness.machine.device import open_device
+from harness.machine.locks import DeviceLock
 from harness.profiling import ncu
 from harness.profiling.counted import Subject, call_once
 from harness.seeds import Seeds
-from harness.worker_process import Terms, WorkerProcess
-from harness.workers import Worker, WorkerFailure
+from harness.workers.process import Terms, WorkerProcess
+from harness.workers.worker import Worker, WorkerFailure
 
 SECTIONS = ("SpeedOfLight", "MemoryWorkloadAnalysis", "Occupancy", "LaunchStats", "SourceCounters")
 READING = ("--page", "details", "--print-units", "base", *(part for name in SECTIONS for part in ("--section", name)))

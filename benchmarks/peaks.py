@@ -16,8 +16,8 @@ from typing import Any
 
 from harness.clock.floor import floor_us
 from harness.clock.peaks import RATES, Peaks, measure, pin_bandwidth
-from harness.device import Device, list_devices, open_device
-from harness.problem import Problem
+from harness.load.problem import Problem
+from harness.machine.device import Device, list_devices, open_device
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import ncu_details
-from harness.expected import load_expected
+from harness.load.expected import load_expected
 from harness.profiling.result import KernelProfile, Profile
 from harness.report import Report
 

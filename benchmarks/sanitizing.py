@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 from harness import sanitize
-from harness.device import DeviceError
+from harness.machine.device import DeviceError
 from harness.sanitizing.findings import ToolRun
 from harness.sanitizing.tool import SanitizerMissing
 

@@ -25,8 +25,8 @@ from pathlib import Path
 import psutil
 
 from harness import grade
-from harness.device import Device, open_device
-from harness.locks import DeviceBusy, DeviceLock
+from harness.machine.device import Device, open_device
+from harness.machine.locks import DeviceBusy, DeviceLock
 from harness.selftest.corpus import Case, default_folder, load_corpus
 from harness.selftest.ending import Outcome, ended
 from harness.selftest.running import isolates

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from harness import Report, grade
-from harness.device import open_device
-from harness.expected import load_expected
+from harness.load.expected import load_expected
+from harness.machine.device import open_device
 
 ROOT = Path(__file__).resolve().parent.parent
 WAYS: dict[str, dict[str, Any]] = {"trusting": {"sandbox": "none"}, "careful": {}}

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from harness.expected import load_expected
+from harness.load.expected import load_expected
 
 ROOT = Path(__file__).resolve().parent.parent
 STAGES = ("load", "build", "check", "time")

@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from harness.batch.reward import Reward, reward
     from harness.batch.training import Grader
-    from harness.grader import grade
-    from harness.problem import Problem, ProblemError
+    from harness.grading.grader import grade
+    from harness.load.problem import Problem, ProblemError
+    from harness.load.submission import Submission, SubmissionError
+    from harness.machine.survey import Survey, survey
     from harness.profiling.result import Profile
     from harness.profiling.run import profile
     from harness.report import Report, Verdict
     from harness.sanitizing.findings import Sanitizing
     from harness.sanitizing.run import sanitize
     from harness.scaffold.write import ScaffoldError, new_problem, new_submission
-    from harness.submission import Submission, SubmissionError
-    from harness.surveying import Survey, survey
     from harness.verification.findings import Verification
     from harness.verification.run import verify
 
@@ -32,9 +32,9 @@ _WHERE = {
     "Grader": "harness.batch.training",
     "Reward": "harness.batch.reward",
     "reward": "harness.batch.reward",
-    "grade": "harness.grader",
-    "Problem": "harness.problem",
-    "ProblemError": "harness.problem",
+    "grade": "harness.grading.grader",
+    "Problem": "harness.load.problem",
+    "ProblemError": "harness.load.problem",
     "Profile": "harness.profiling.result",
     "profile": "harness.profiling.run",
     "Report": "harness.report",
@@ -44,10 +44,10 @@ _WHERE = {
     "ScaffoldError": "harness.scaffold.write",
     "new_problem": "harness.scaffold.write",
     "new_submission": "harness.scaffold.write",
-    "Submission": "harness.submission",
-    "SubmissionError": "harness.submission",
-    "Survey": "harness.surveying",
-    "survey": "harness.surveying",
+    "Submission": "harness.load.submission",
+    "SubmissionError": "harness.load.submission",
+    "Survey": "harness.machine.survey",
+    "survey": "harness.machine.survey",
     "Verification": "harness.verification.findings",
     "verify": "harness.verification.run",
 }

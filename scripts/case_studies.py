@@ -18,7 +18,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from harness.expected import ExpectedSubmission, load_expected
+from harness.load.expected import ExpectedSubmission, load_expected
 from harness.report import Report
 
 ROOT = Path(__file__).resolve().parent.parent

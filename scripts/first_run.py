@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from harness.cli.main import main as harness
-from harness.device import open_device
+from harness.machine.device import open_device
 
 PROBLEM = "problems/selective_scan"
 CUDA_SAMPLE = "submissions/s6_v2.py"

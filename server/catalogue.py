@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from harness.formats import is_problem
-from harness.problem import Problem, ProblemError
+from harness.load.problem import Problem, ProblemError
 
 _SHOWN = 20
 

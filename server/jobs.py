@@ -24,8 +24,8 @@ from typing import Any, Literal
 from sqlalchemy import ColumnElement, and_, exists, func, or_, select
 from sqlalchemy.orm import Session, undefer
 
+from harness.load.submission import FILE_NAME
 from harness.report import ProblemInfo, Reason, Report, SubmissionInfo, Verdict
-from harness.submission import FILE_NAME
 from harness.version import VERSION
 from server.keys import digest
 from server.results import keep_result

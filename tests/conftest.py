@@ -34,7 +34,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @functools.cache
 def _no_gpu() -> str | None:
-    from harness.device import DeviceError, open_device
+    from harness.machine.device import DeviceError, open_device
 
     try:
         open_device("cuda")

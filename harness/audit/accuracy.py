@@ -15,11 +15,11 @@ from harness.audit.oracle64 import Call, Kept, WideOracle
 from harness.audit.precision import LEAST, Coarse, Collected, LeafErrors, Runs, Sample, judge_leaf, with_sizes
 from harness.audit.probes import KINDS, OWN, probe
 from harness.audit.wide import NoMemory, NotWide, Where
-from harness.compare import Expected
-from harness.oracle import Oracle
+from harness.check.compare import Expected
+from harness.check.oracle import Oracle
+from harness.load.spec import ProblemSpec
 from harness.seeds import Seeds
-from harness.spec import ProblemSpec
-from harness.tree import take_apart
+from harness.wire.tree import take_apart
 
 _EXPLAIN_S = 6.0
 """Seconds for runs that explain a large ratio, on the problem's own inputs and once more on all others together: only

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness.audit.findings import KernelUse
-from harness.evidence import Evidence
+from harness.judge.evidence import Evidence
 from harness.report import LeafReport, Warning_
-from harness.workers import WorkerFailure
+from harness.workers.worker import WorkerFailure
 
 _UNACCOUNTED = 0.2
 """Share of the confirmed time that kernels should at least have: a trace runs warm, and launches have gaps."""

@@ -15,11 +15,11 @@ from harness.audit.formats import Emulated, below, noise
 from harness.audit.precision import Coarse, Sample
 from harness.audit.sums import JUDGED, PlainSums
 from harness.audit.wide import NoMemory, NotWide, Where, WideMode, wide_defaults, wide_twin, widen
-from harness.compare import Expected
-from harness.machine import spare_memory
-from harness.oracle import Oracle
-from harness.transfer import flat_bytes
-from harness.tree import TreeError, take_apart
+from harness.check.compare import Expected
+from harness.check.oracle import Oracle
+from harness.machine.spare import spare_memory
+from harness.wire.transfer import flat_bytes
+from harness.wire.tree import TreeError, take_apart
 
 _NOISES = 8
 """Runs with random errors before an accusation."""
@@ -188,7 +188,7 @@ def _copied(value: Any) -> Any:
 
 
 def _replaced(value: Any, leaves: list[torch.Tensor]) -> Any:
-    from harness.tree import put_together
+    from harness.wire.tree import put_together
 
     skeleton, _ = take_apart(value)
     return put_together(skeleton, list(leaves))

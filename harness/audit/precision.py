@@ -23,7 +23,7 @@ from harness.audit.findings import LeafPrecision
 from harness.audit.formats import MANTISSA, half_step
 from harness.audit.probes import OWN
 from harness.audit.wide import Where
-from harness.compare import Expected
+from harness.check.compare import Expected
 
 BLOCKS, BLOCK = 128, 2048
 """At most so many blocks of so many elements are looked at: 2 MiB of float64 whatever the output's size."""

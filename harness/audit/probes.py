@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from harness.tree import put_together, take_apart
+from harness.wire.tree import put_together, take_apart
 
 OWN = "own"
 _LEAST = 8

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Sequence
 
 import torch
 
-from harness.compare import Expected
-from harness.evidence import Shared
-from harness.oracle import Oracle
-from harness.tree import TreeError, put_together, take_apart
-from harness.workers import Worker, WorkerFailure
+from harness.check.compare import Expected
+from harness.check.oracle import Oracle
+from harness.judge.evidence import Shared
+from harness.wire.tree import TreeError, put_together, take_apart
+from harness.workers.worker import Worker, WorkerFailure
 
 _LEAVES_MAX = 120
 """Numbers that even an int8 tells apart; more leaves are not looked at."""

@@ -25,16 +25,16 @@ from harness.audit.notes import below_warning, fails_warning, kernel_warnings, n
 from harness.audit.precision import Collected
 from harness.audit.probes import OWN
 from harness.audit.sharing import shared_memory
-from harness.compare import FormError, check_form, compare
-from harness.evidence import Evidence
-from harness.loop import Loop
-from harness.mask import masked
-from harness.oracle import Oracle
-from harness.problem import ProblemError
+from harness.check.compare import FormError, check_form, compare
+from harness.check.oracle import Oracle
+from harness.judge.evidence import Evidence
+from harness.load.problem import ProblemError
+from harness.load.spec import ProblemSpec
 from harness.report import LeafReport
 from harness.seeds import Seeds
-from harness.spec import ProblemSpec
-from harness.workers import Worker, WorkerFailure
+from harness.wire.mask import masked
+from harness.workers.loop import Loop
+from harness.workers.worker import Worker, WorkerFailure
 
 _REPEATS = 3
 """Calls on one input."""

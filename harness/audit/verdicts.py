@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from harness.audit.findings import LeafPrecision, Precision
 from harness.audit.precision import BEYOND_SUMS
-from harness.evidence import Evidence
+from harness.judge.evidence import Evidence
+from harness.judge.wording import Judgement, say
 from harness.report import Verdict
-from harness.wording import Judgement, say
 
 _SHARED = {
     "input": ("output.aliases_input", "an input of the call"),

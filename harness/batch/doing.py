@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from harness.batch.job import Job, Options
-from harness.device import DeviceError
-from harness.locks import DeviceBusy
-from harness.prepared import Supply
-from harness.problem import ProblemError
+from harness.load.problem import ProblemError
+from harness.load.submission import Submission, SubmissionError
+from harness.machine.device import DeviceError
+from harness.machine.locks import DeviceBusy
 from harness.report import Report
 from harness.sandbox import SandboxError
-from harness.submission import Submission, SubmissionError
+from harness.workers.prepared import Supply
 
 WRONG_USE = (ProblemError, DeviceError, DeviceBusy, SandboxError, SubmissionError)
 """What a grading raises where it can't be done; doing it again would change nothing."""
@@ -35,7 +35,7 @@ def grade_job(job: Job, device: str, prepared: Supply | None = None) -> Report:
 
 def graded(job: Job, **where: Any) -> Report:
     """Grade as its options say; `where` are `grade`'s device, arch and prepared."""
-    from harness.grader import grade
+    from harness.grading.grader import grade
 
     where = {**asdict(job.options), **where}
     try:

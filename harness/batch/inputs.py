@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from harness.batch.naming import problem_of
 from harness.batch.problems import Named, NoProblem, ProblemIndex
-from harness.submission import MAX_BYTES
+from harness.load.submission import MAX_BYTES
 
 MAX_LINE_BYTES = 16 << 20
 """A source of 1 MiB in JSON's longest spelling takes six bytes a character; more than this is no submission."""

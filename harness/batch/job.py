@@ -8,12 +8,12 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
-from harness.problem import Problem
-from harness.pysource import SourceSyntaxError, parse_source
-from harness.submission import Submission, SubmissionError
+from harness.load.problem import Problem
+from harness.load.pysource import SourceSyntaxError, parse_source
+from harness.load.submission import Submission, SubmissionError
 
 if TYPE_CHECKING:
-    from harness.grader import Mode
+    from harness.grading.grader import Mode
 
 _KEY_FORMAT = "1"  # change it when equal contents would be graded differently
 

@@ -15,14 +15,14 @@ from harness.batch.lane import at_end
 from harness.report import Report
 
 if TYPE_CHECKING:
-    from harness.prepared import PreparedWorkers
+    from harness.workers.prepared import PreparedWorkers
 
 _kept: dict[tuple[str, str | None], PreparedWorkers] = {}
 
 
 def get_ready(options: Options, device: str, alone: bool) -> None:
     """Do what can be done before the first grading. Raises DeviceError and SandboxError."""
-    import harness.grader  # noqa: F401 - brings torch, which takes seconds
+    import harness.grading.grader  # noqa: F401 - brings torch, which takes seconds
     from harness.build.toolchain import MissingCompiler, discover
 
     with contextlib.suppress(MissingCompiler):
@@ -38,8 +38,8 @@ def grade_here(job: Job, device: str, alone: bool) -> Report:
 def _prepared(options: Options, device: str, alone: bool) -> PreparedWorkers:
     """This process's, made the first time."""
     from harness import sandbox as sandboxes
-    from harness.device import open_device
-    from harness.prepared import PreparedWorkers
+    from harness.machine.device import open_device
+    from harness.workers.prepared import PreparedWorkers
 
     key = (device, options.sandbox)
     if key not in _kept:

@@ -16,7 +16,7 @@ from harness.batch.executor import Executor, Lost, NotGraded
 from harness.batch.job import Job, Options
 from harness.batch.kept import get_ready, grade_here
 from harness.batch.lane import Lane, LaneLost
-from harness.device import Device, DeviceError, list_devices, open_device
+from harness.machine.device import Device, DeviceError, list_devices, open_device
 from harness.report import Report
 
 

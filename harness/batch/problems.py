@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.formats import is_problem
-from harness.problem import Problem, ProblemError
+from harness.load.problem import Problem, ProblemError
 
 _LEVEL = re.compile(r"level[_-]?(\d{1,4})", re.IGNORECASE)
 _NUMBER = re.compile(r"(\d{1,6})_")

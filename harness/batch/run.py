@@ -12,7 +12,7 @@ from harness.batch.inputs import Entry
 from harness.batch.job import Job, Options
 from harness.batch.pipeline import Pipeline
 from harness.batch.store import Result, Store
-from harness.problem import Problem
+from harness.load.problem import Problem
 from harness.report import Report
 
 

@@ -18,9 +18,9 @@ from harness.batch.executor import Executor
 from harness.batch.job import Job, Options
 from harness.batch.local import LocalExecutor, local_devices
 from harness.batch.pipeline import Pipeline
-from harness.problem import Problem
+from harness.load.problem import Problem
+from harness.load.submission import MAX_BYTES, Submission, SubmissionError
 from harness.report import Report
-from harness.submission import MAX_BYTES, Submission, SubmissionError
 
 Pair = tuple[Problem | str | Path, Submission | str | Path]
 

@@ -36,7 +36,7 @@ def _is_submission(path: Path) -> bool:
     """Whether a file defines ModelNew and no Model."""
     if path.suffix != ".py" or not path.is_file() or path.stat().st_size > _MAX_BYTES:
         return False
-    from harness.pysource import SourceSyntaxError, parse_source, top_level_names
+    from harness.load.pysource import SourceSyntaxError, parse_source, top_level_names
 
     try:
         names = top_level_names(parse_source(path.read_text(encoding="utf-8-sig")))

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from harness.clock.peaks import Peaks
+    from harness.machine.survey import Compilers, SandboxState
     from harness.report import DeviceInfo
-    from harness.surveying import Compilers, SandboxState
 
 _RATES = (("fp64", "fp64_flops"), ("fp32", "fp32_flops"), ("tf32", "tf32_flops"), ("fp16, bf16", "fp16_flops"))
 
@@ -37,11 +37,11 @@ def device(
     with claimed_stdout() as stdout:
         if ray:
             from harness.batch.ray.facts import resources
-            from harness.device import list_devices
+            from harness.machine.device import list_devices
 
             print(resources(list_devices()), file=stdout)
             return 0
-        from harness.surveying import survey
+        from harness.machine.survey import survey
 
         found = survey(
             measure=measure, on_wait=lambda each: say(f"waiting for {each.torch_name}, which a grading is using")

@@ -60,14 +60,14 @@ def _is_wrong_use(error: Exception) -> bool:
         return True
     # Imported only now: they bring pydantic, which `harness --help` can do without.
     from harness.clock.plot import PlotError
-    from harness.device import DeviceError
-    from harness.locks import DeviceBusy
-    from harness.problem import ProblemError
+    from harness.load.problem import ProblemError
+    from harness.load.submission import SubmissionError
+    from harness.machine.device import DeviceError
+    from harness.machine.locks import DeviceBusy
     from harness.sandbox.base import SandboxError
     from harness.sanitizing.tool import SanitizerMissing
     from harness.scaffold.write import ScaffoldError
     from harness.settings import SettingsError
-    from harness.submission import SubmissionError
 
     named = (ProblemError, DeviceError, DeviceBusy, SandboxError, ScaffoldError, SettingsError, SubmissionError)
     return isinstance(error, (*named, PlotError, SanitizerMissing))

@@ -197,7 +197,7 @@ def _how_to_write(arch: str) -> str:
 
 
 def _own_arch() -> str:
-    from harness.device import open_device
+    from harness.machine.device import open_device
 
     return open_device("auto").arch or "9.0"
 
@@ -218,7 +218,7 @@ def _grade(problem: str, submission: str, json: str | None, plot: str | None = N
         with progress(sys.stderr) as on_event, _started_early(problem, options) as early:
             # Importing torch comes before the first stage and takes longer than some of them.
             on_event(Progress("load", "starting"))
-            from harness.grader import grade
+            from harness.grading.grader import grade
 
             report = grade(problem, submission, on_event=on_event, **options, **early)
         if json == "-":
@@ -241,9 +241,9 @@ def _started_early(problem: str, options: dict[str, Any]) -> Iterator[dict[str, 
     Where it can't be told what they are to be, nothing is started: the grader says what is wrong, if anything is.
     """
     from harness import sandbox as sandboxes
-    from harness.device import likely_place
-    from harness.prepared import EarlyWorkers
-    from harness.problem import Problem, ProblemError
+    from harness.load.problem import Problem, ProblemError
+    from harness.machine.device import likely_place
+    from harness.workers.prepared import EarlyWorkers
 
     mode, name = options["mode"], options.get("sandbox")
     place = likely_place("cpu" if mode == "compile" else options.get("device", "auto"))

@@ -16,7 +16,7 @@ from harness.cli.streams import WrongUse, claimed_stdout, console
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from harness.problem import Problem
+    from harness.load.problem import Problem
 
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document instead of a table.")]
 
@@ -39,7 +39,7 @@ def problems(
 def _problem_folders(folder: Path) -> Iterator[tuple[Path, Problem | str]]:
     """Each problem, or the sentence that says why it can't be loaded: one broken folder must not hide the others."""
     from harness.formats import is_problem
-    from harness.problem import Problem, ProblemError
+    from harness.load.problem import Problem, ProblemError
 
     if not folder.is_dir():
         raise WrongUse(f"there is no folder {folder}; name the one that holds the problem folders.")

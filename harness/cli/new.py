@@ -61,6 +61,6 @@ def _kind(device: str) -> Literal["cpu", "cuda"]:
         return "cpu"
     if device == "cuda":
         return "cuda"
-    from harness.device import open_device
+    from harness.machine.device import open_device
 
     return open_device(device).kind

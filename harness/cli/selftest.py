@@ -71,7 +71,7 @@ def selftest(
 
 def _device(asked: str) -> tuple[Any, str]:
     """The kind of device, and the name under which each grading opens it."""
-    from harness.device import open_device
+    from harness.machine.device import open_device
 
     opened = open_device(asked)
     return opened.kind, opened.torch_name

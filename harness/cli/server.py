@@ -122,7 +122,7 @@ def _devices(given: str) -> list[str]:
         return []
     if given != "auto":
         return [name.strip() for name in given.split(",")]
-    from harness.device import list_devices
+    from harness.machine.device import list_devices
 
     names = [found.torch_name for found in list_devices()]
     return [name for name in names if name != "cpu"] or ["cpu"]
@@ -148,7 +148,7 @@ def agent(
     """Grade what a server has, on one device of this machine."""
     need_server()
     from harness import sandbox as sandboxes
-    from harness.device import open_device
+    from harness.machine.device import open_device
     from server.agent.link import Link
     from server.agent.loop import AgentLoop, Identity
     from server.catalogue import Catalogue

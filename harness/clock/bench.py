@@ -12,17 +12,17 @@ from typing import Literal
 
 import torch
 
-from harness.claims import Output
+from harness.check.compare import FormError, check_form, compare
+from harness.check.oracle import Oracle
 from harness.clock.outside import Walls
-from harness.compare import FormError, check_form, compare
-from harness.digest import COLUMNS, Passing, seal
-from harness.loop import Loop
-from harness.mask import masked
-from harness.oracle import Oracle
 from harness.report import LeafReport
 from harness.seeds import Seeds
-from harness.transfer import TensorSpec, flat_bytes
-from harness.workers import Worker
+from harness.wire.digest import COLUMNS, Passing, seal
+from harness.wire.mask import masked
+from harness.wire.transfer import TensorSpec, flat_bytes
+from harness.workers.claims import Output
+from harness.workers.loop import Loop
+from harness.workers.worker import Worker
 
 QUEUE_US = 250.0
 """Idling queued before a single call, besides the write that empties L2: what a host may take to launch a call."""

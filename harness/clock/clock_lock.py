@@ -27,7 +27,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
-from harness.locks import file_name, lock_directory, open_shared
+from harness.machine.locks import file_name, lock_directory, open_shared
 
 _SUSTAINABLE = 0.75
 """Of the highest SM clock: where to lock a device that does not know its base clock itself."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.device import Device
+from harness.machine.device import Device
 
 _OF_CACHE = 4
 """Times the last cache: lines that are kept longer than others go too."""

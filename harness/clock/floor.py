@@ -23,7 +23,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.clock.peaks import Peaks
-from harness.problem import FloorWay, Problem, Workload
+from harness.load.problem import FloorWay, Problem, Workload
 from harness.report import FloorReport, Timing
 
 BELOW = 0.9

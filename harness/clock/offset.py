@@ -18,11 +18,11 @@ import torch
 from harness.clock.bench import QUEUE_US, Own, readings_alone
 from harness.clock.cold import flush_bytes
 from harness.clock.stats import median_of, student
-from harness.device import Device
-from harness.loop import Loop
+from harness.machine.device import Device
 from harness.sandbox import Sandbox
-from harness.worker_process import Terms, WorkerProcess
-from harness.workers import Worker, refuse_to_build
+from harness.workers.loop import Loop
+from harness.workers.process import Terms, WorkerProcess
+from harness.workers.worker import Worker, refuse_to_build
 
 _PROCESSES = 6
 _READINGS = 60

@@ -32,7 +32,7 @@ import platformdirs
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from harness.clock.architectures import per_clock
-from harness.device import Device, DeviceError
+from harness.machine.device import Device, DeviceError
 from harness.report import DeviceInfo
 from harness.sandbox import Sandbox
 from harness.sandbox import default as default_sandbox

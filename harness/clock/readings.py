@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import psutil
 
-from harness.idle import idle
+from harness.machine.idle import idle
 
 _THROTTLE = {
     0x001: "gpu_idle",

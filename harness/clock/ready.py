@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from harness.clock.clock_lock import free_left_behind, locked_clocks
 from harness.clock.health import DeviceProbe, UsualTimes, findings_after, findings_before
 from harness.clock.readings import Source, source_of
-from harness.device import Device
+from harness.machine.device import Device
 from harness.report import Warning_
 
 if TYPE_CHECKING:

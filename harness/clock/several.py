@@ -36,8 +36,8 @@ from harness.clock.stats import (
     percentile_interval,
     ratio_interval,
 )
+from harness.load.spec import Mean
 from harness.report import Measurement, RankedScore, Timing
-from harness.spec import Mean
 
 _FAR = 20.0
 """Distance, in logarithms, of an end that is at 0."""

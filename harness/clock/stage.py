@@ -24,6 +24,8 @@ from typing import Literal
 
 import torch
 
+from harness.check.compare import FormError, worst
+from harness.check.oracle import Oracle
 from harness.clock.bench import Bench, OutputChanged, Sample
 from harness.clock.offset import Offset
 from harness.clock.outside import Agreement, Calibration, Estimate, Walls, agreement, estimate, mean, shorter
@@ -39,12 +41,10 @@ from harness.clock.stats import (
     widened_ratio,
 )
 from harness.clock.steady import Watch
-from harness.compare import FormError, worst
-from harness.evidence import Evidence
-from harness.oracle import Oracle
+from harness.judge.evidence import Evidence
 from harness.report import Baseline, LeafReport, Measurement, OutsideClock, Timing, Warning_
 from harness.seeds import Seeds
-from harness.workers import Worker, WorkerFailure
+from harness.workers.worker import Worker, WorkerFailure
 
 _VERIFIED = 4
 """Single calls that are verified on average, besides the last."""

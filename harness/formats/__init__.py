@@ -15,8 +15,8 @@ from pathlib import Path
 
 from harness.formats import flashinfer, gpumode, kernelbench
 from harness.formats.reader import Reader
-from harness.problem import Problem
-from harness.spec import ProblemError
+from harness.load.problem import Problem
+from harness.load.spec import ProblemError
 
 _READERS: tuple[Reader, ...] = (kernelbench, gpumode, flashinfer)
 

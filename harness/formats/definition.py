@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from harness.expressions import Expression, ExpressionError
 from harness.formats.files import read, validated
-from harness.spec import ProblemError
+from harness.load.expressions import Expression, ExpressionError
+from harness.load.spec import ProblemError
 
 DTYPES = {
     "float64": "float64",

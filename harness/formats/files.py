@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from harness.spec import ProblemError
+from harness.load.spec import ProblemError
 
 _T = TypeVar("_T", bound=BaseModel)
 _MAX_BYTES = 4 << 20

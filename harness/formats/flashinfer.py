@@ -17,14 +17,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.authored import Authored
 from harness.formats.definition import DTYPES, Correctness, Definition, Load, read_definition, read_workloads
-from harness.problem import Problem
-from harness.program import Calling, Program
-from harness.pysource import SourceSyntaxError, parse_source, top_level_names
-from harness.reference import ReferenceModule
-from harness.spec import DefaultWorkload, ProblemError, ProblemSpec, Ranking, WorkloadSpec
-from harness.tree import named
+from harness.load.authored import Authored
+from harness.load.problem import Problem
+from harness.load.program import Calling, Program
+from harness.load.pysource import SourceSyntaxError, parse_source, top_level_names
+from harness.load.reference import ReferenceModule
+from harness.load.spec import DefaultWorkload, ProblemError, ProblemSpec, Ranking, WorkloadSpec
+from harness.wire.tree import named
 
 NAME = "flashinfer"
 _ROOT = "FLASHINFER_TRACE_DIR"

@@ -19,13 +19,13 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
-from harness.authored import Authored
 from harness.formats.files import read, validated
-from harness.problem import Problem
-from harness.program import Calling, Program
-from harness.pysource import SourceSyntaxError, parse_source, top_level_names
-from harness.reference import ReferenceModule
-from harness.spec import (
+from harness.load.authored import Authored
+from harness.load.problem import Problem
+from harness.load.program import Calling, Program
+from harness.load.pysource import SourceSyntaxError, parse_source, top_level_names
+from harness.load.reference import ReferenceModule
+from harness.load.spec import (
     ArgValue,
     DefaultWorkload,
     Policy,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from harness.formats.files import read
-from harness.problem import Problem
-from harness.reference import ReferenceText
-from harness.spec import ProblemError, ProblemSpec, parse_spec
+from harness.load.problem import Problem
+from harness.load.reference import ReferenceText
+from harness.load.spec import ProblemError, ProblemSpec, parse_spec
 
 NAME = "kernelbench"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Protocol
 
-from harness.problem import Problem
+from harness.load.problem import Problem
 
 
 class Reader(Protocol):

@@ -20,9 +20,9 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from harness.formats.files import place_of
-from harness.program import Calling, Program
-from harness.pysource import top_level_names
-from harness.submission import SubmissionError, parse_submission
+from harness.load.program import Calling, Program
+from harness.load.pysource import top_level_names
+from harness.load.submission import SubmissionError, parse_submission
 
 _PYTHON = frozenset({"python", "triton", "pytorch", "tlx", "cute_dsl", "cutile", "cudnn_frontend"})
 _COMPILED = frozenset({"cuda", "cpp", "cuda_cpp", "cutlass", "cudnn", "cublas"})

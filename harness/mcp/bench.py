@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from harness.batch.doing import WRONG_USE, graded
 from harness.batch.job import Job, Options
 from harness.batch.lane import Lane, LaneLost
+from harness.load.problem import DeviceKind, Problem
+from harness.load.submission import Submission, SubmissionError
 from harness.mcp.workspace import NotUsable, Text
-from harness.problem import DeviceKind, Problem
 from harness.report import DeviceInfo, Report
 from harness.sanitizing.tool import SanitizerFailed, SanitizerMissing
-from harness.submission import Submission, SubmissionError
 
 if TYPE_CHECKING:
     from harness.clock.peaks import Peaks
-    from harness.grader import Mode
+    from harness.grading.grader import Mode
     from harness.sanitizing.findings import Sanitizing
     from harness.sanitizing.tool import Tool
 
@@ -91,14 +91,14 @@ class Bench:
 def _find(device: str) -> DeviceFound:
     """In the lane's process, where torch is."""
     from harness.clock.peaks import load
-    from harness.device import open_device
+    from harness.machine.device import open_device
 
     found = open_device(device)
     return DeviceFound(found.info, load(found))
 
 
 def _grade(job: Job, device: str) -> Report:
-    from harness.device import open_device
+    from harness.machine.device import open_device
 
     arch = (open_device(device).arch or "9.0") if job.options.mode == "compile" else None
     return graded(job, device=device, arch=arch)

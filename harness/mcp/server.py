@@ -23,7 +23,7 @@ from harness.version import VERSION
 
 if TYPE_CHECKING:
     from harness.client import AsyncClient
-    from harness.grader import Mode
+    from harness.grading.grader import Mode
     from harness.report import Report
 
 T = TypeVar("T")

@@ -15,9 +15,9 @@ from harness.cli import text
 from harness.cli.sections import Row
 from harness.cli.table import all_sections
 from harness.jsontext import writable
+from harness.load.problem import DeviceKind, Problem
 from harness.mcp.advice import next_steps, sanitizing_steps
 from harness.mcp.bench import DeviceFound
-from harness.problem import DeviceKind, Problem
 from harness.report import Report
 from harness.sanitizing.findings import Finding, Sanitizing
 

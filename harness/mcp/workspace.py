@@ -14,9 +14,9 @@ from pathlib import Path
 
 from harness.batch.problems import Named, NoProblem, ProblemIndex, find_problems
 from harness.cli.text import one_line
+from harness.load.problem import Problem, ProblemError
+from harness.load.submission import MAX_BYTES
 from harness.mcp.beneath import Outside, Unreadable, read_beneath
-from harness.problem import Problem, ProblemError
-from harness.submission import MAX_BYTES
 
 
 class NotUsable(Exception):

@@ -12,19 +12,19 @@ from dataclasses import dataclass
 
 import torch
 
-from harness.device import Device, DeviceError
-from harness.oracle import Oracle
-from harness.parameters import construct_both
+from harness.check.oracle import Oracle
+from harness.check.parameters import construct_both
+from harness.load.program import Program
+from harness.load.spec import Limits
+from harness.machine.device import Device, DeviceError
 from harness.profiling import ncu
 from harness.profiling.metrics import METRICS
 from harness.profiling.rawpage import CountedLaunch, launches
 from harness.profiling.result import CounterSource
-from harness.program import Program
 from harness.sandbox import SandboxError
 from harness.seeds import Seeds
-from harness.spec import Limits
-from harness.worker_process import Wrapper
-from harness.workers import MAIN, Worker, WorkerFailure
+from harness.workers.process import Wrapper
+from harness.workers.worker import MAIN, Worker, WorkerFailure
 
 Start = Callable[[Wrapper], Worker]
 Count = Callable[[Oracle], "Counted"]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from harness.clock.peaks import Peaks
-from harness.problem import FloorWay
+from harness.load.problem import FloorWay
 from harness.profiling.bounds import used
 from harness.profiling.result import Finding, KernelProfile, Profile
 from harness.report import DeviceInfo

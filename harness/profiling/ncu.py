@@ -20,7 +20,7 @@ from pathlib import Path
 from harness.profiling.metrics import METRICS
 from harness.profiling.rawpage import said
 from harness.sandbox import Mount
-from harness.worker_process import Wrapper
+from harness.workers.process import Wrapper
 
 LAUNCHES_MAX = 24
 """Launches of a call that are counted: each is run again for every few counters."""

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from harness.events import EventSink, ignore
 
 if TYPE_CHECKING:
-    from harness.grading import Profiler
-    from harness.problem import Problem
+    from harness.grading.grading import Profiler
+    from harness.load.problem import Problem
+    from harness.load.submission import Submission
     from harness.report import Report
     from harness.sandbox import Sandbox
-    from harness.submission import Submission
 
 
 def profile(
@@ -33,7 +33,7 @@ def profile(
     also reads hardware counters and raises DeviceError where there is no Nsight Compute, auto reads them if there is
     one. The other arguments, and what is raised, are those of `grade`.
     """
-    from harness.grader import grade
+    from harness.grading.grader import grade
 
     return grade(
         problem,

@@ -18,15 +18,14 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from harness import claims
 from harness.audit.findings import KernelUse
 from harness.audit.kernels import attribute, names_in_library, names_in_text, plain_name
+from harness.check.oracle import Oracle
 from harness.clock.bench import Bench, Sample
 from harness.clock.floor import floor_us
 from harness.clock.peaks import Peaks
-from harness.evidence import Evidence
-from harness.oracle import Oracle
-from harness.problem import Problem, Workload
+from harness.judge.evidence import Evidence
+from harness.load.problem import Problem, Workload
 from harness.profiling.bounds import call_bound, kernel_bound
 from harness.profiling.call_rules import A_CORE
 from harness.profiling.counted import Counted
@@ -38,7 +37,8 @@ from harness.profiling.rules import findings
 from harness.profiling.timeline import Group, copies, device_time, groups, host_calls, operators
 from harness.report import DeviceInfo
 from harness.seeds import Seeds
-from harness.workers import Worker
+from harness.workers import claims
+from harness.workers.worker import Worker
 
 _CALLS, _CALLS_S = 9, 1.0
 """Timed calls, and how long they may take together."""

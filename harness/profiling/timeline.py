@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from harness import claims
 from harness.profiling.result import CopyProfile, DeviceTime, Gap, HostCall, OperatorProfile
+from harness.workers import claims
 
 _GAPS = 5
 _GAP_LEAST_US = 0.05

@@ -153,7 +153,7 @@ def why_no_identity() -> str | None:
 
     package = Path(harness.__file__).parent
     command = Command(
-        argv=(sys.executable, "-I", "-S", "-c", f"open({str(package / 'wire.py')!r}).close()"),
+        argv=(sys.executable, "-I", "-S", "-c", f"open({str(package / 'wire' / 'frames.py')!r}).close()"),
         mounts=(*interpreter_mounts(), Mount(package)),
     )
     try:

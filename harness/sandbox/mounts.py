@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from harness.sandbox.base import Mount
 
 if TYPE_CHECKING:
-    from harness.device import Device, Place
+    from harness.machine.device import Device, Place
 
 _SYSTEM = (
     "/usr",

@@ -219,7 +219,7 @@ def _own(name: str) -> str:
 
 def _gpu_nodes() -> list[str]:
     """The nodes of the first GPU, where there is one."""
-    from harness.device import DeviceError, open_device
+    from harness.machine.device import DeviceError, open_device
 
     try:
         return list(open_device("auto").nodes)

@@ -28,13 +28,14 @@ from harness.build.plan import make_plan
 from harness.build.request import ExtensionRequest
 from harness.build.service import BuildService
 from harness.build.toolchain import discover
-from harness.builds import Builds
-from harness.device import Device, DeviceError, open_device
+from harness.check.oracle import Oracle
+from harness.check.parameters import construct_both
 from harness.events import EventSink, Progress, ignore
-from harness.locks import DeviceLock
-from harness.oracle import Oracle
-from harness.parameters import construct_both
-from harness.problem import Problem, Workload
+from harness.grading.builds import Builds
+from harness.load.problem import Problem, Workload
+from harness.load.submission import Submission
+from harness.machine.device import Device, DeviceError, open_device
+from harness.machine.locks import DeviceLock
 from harness.report import SubmissionInfo
 from harness.sandbox import Sandbox
 from harness.sanitizing.findings import Sanitizing, ToolRun
@@ -44,10 +45,9 @@ from harness.sanitizing.places import Extension, Places
 from harness.sanitizing.smallest import choose_workload
 from harness.sanitizing.tool import TOOLS, Sanitizer, SanitizerFailed, Tool, find_sanitizer
 from harness.seeds import Seeds
-from harness.submission import Submission
 from harness.version import VERSION
-from harness.worker_process import Terms, WorkerProcess
-from harness.workers import MAIN, Worker, WorkerFailure
+from harness.workers.process import Terms, WorkerProcess
+from harness.workers.worker import MAIN, Worker, WorkerFailure
 
 _SLOWER = 100
 """A kernel under compute-sanitizer takes some ten to a hundred times as long; so much may a call."""

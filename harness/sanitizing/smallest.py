@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import torch
 
-from harness.problem import DeviceKind, Problem, Workload
-from harness.tree import take_apart
+from harness.load.problem import DeviceKind, Problem, Workload
+from harness.wire.tree import take_apart
 
 ENOUGH = 4096
 """Elements of inputs and parameters from which on there is work for several blocks."""

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from harness.sandbox import Mount
-from harness.worker_process import Wrapper
+from harness.workers.process import Wrapper
 
 Tool = Literal["memcheck", "racecheck", "initcheck", "synccheck"]
 TOOLS: tuple[Tool, ...] = get_args(Tool)

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Literal
 
-from harness.problem import Problem, ProblemError
+from harness.load.problem import Problem, ProblemError
 from harness.scaffold import problem_texts, submission_texts
 
 _NOT_FOR_SUBMISSIONS = ("get_inputs", "get_init_inputs")

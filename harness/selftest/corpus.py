@@ -41,8 +41,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
+from harness.load.tables import read_table
 from harness.report import Verdict
-from harness.tables import read_table
 
 Kind = Literal["cpu", "cuda"]
 Names = Annotated[tuple[str, ...], Field(strict=False)]

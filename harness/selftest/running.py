@@ -133,7 +133,7 @@ def _graded(
     problem: str, submission: str, device: str, mode: str, workload: str | None, sandbox: str | None
 ) -> Outcome:
     """In a process of the pool."""
-    from harness.grader import grade
+    from harness.grading.grader import grade
 
     began = time.monotonic()
     try:

@@ -13,8 +13,8 @@ import torch
 from harness.audit.accuracy import Accuracy, Answered
 from harness.audit.precision import LEAST, Collected
 from harness.audit.probes import OWN
-from harness.compare import Expected
-from harness.problem import ProblemError
+from harness.check.compare import Expected
+from harness.load.problem import ProblemError
 from harness.verification.findings import Answer, Severity
 from harness.verification.subject import Found, Subject, held_against
 from harness.verification.trivial import HALVES, Trivial, at_half, trivial_answers

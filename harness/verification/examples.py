@@ -6,11 +6,11 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from harness.device import Device
 from harness.events import EventSink
-from harness.expected import ExpectedError, ExpectedSubmission, load_expected
-from harness.grader import grade
-from harness.problem import Problem, ProblemError
+from harness.grading.grader import grade
+from harness.load.expected import ExpectedError, ExpectedSubmission, load_expected
+from harness.load.problem import Problem, ProblemError
+from harness.machine.device import Device
 from harness.sandbox import Sandbox
 from harness.verification.findings import Example
 from harness.verification.subject import Found

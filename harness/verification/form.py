@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from harness.problem import Problem
+from harness.load.problem import Problem
 from harness.verification.subject import Found
 
 

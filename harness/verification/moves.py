@@ -14,11 +14,11 @@ from typing import Any, Literal
 
 import torch
 
-from harness.compare import Expected
-from harness.problem import ProblemError
-from harness.tree import paths, take_apart
+from harness.check.compare import Expected
+from harness.load.problem import ProblemError
 from harness.verification.findings import Moved
 from harness.verification.subject import Found, Subject, excess, held_against, same_bytes, with_leaf
+from harness.wire.tree import paths, take_apart
 
 _BUDGET_S = 60.0
 """For parameters: a model may have hundreds, each of which costs a call."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import torch
 
-from harness.compare import Expected
-from harness.oracle import Oracle
-from harness.tree import paths, take_apart
+from harness.check.compare import Expected
+from harness.check.oracle import Oracle
 from harness.verification.subject import Found, Subject, excess, held_against, same_bytes
+from harness.wire.tree import paths, take_apart
 
 
 def check_repeats(subject: Subject, found: Found) -> None:

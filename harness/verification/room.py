@@ -19,7 +19,7 @@ import torch
 from harness.audit.formats import MANTISSA, Emulated, half_step, noise, precision_of
 from harness.audit.oracle64 import WideOracle
 from harness.audit.wide import NotWide, Where
-from harness.compare import Expected, Leaf
+from harness.check.compare import Expected, Leaf
 from harness.verification.findings import Room
 from harness.verification.subject import Found, Subject, allowed
 

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import torch
 
-from harness.device import Device, list_devices, open_device
 from harness.events import EventSink, Progress, ignore
-from harness.locks import DeviceLock
-from harness.problem import Problem, ProblemError, Workload
+from harness.load.problem import Problem, ProblemError, Workload
+from harness.machine.device import Device, list_devices, open_device
+from harness.machine.locks import DeviceLock
 from harness.sandbox import Sandbox
 from harness.seeds import Seeds
 from harness.verification.answers import check_answers

@@ -7,14 +7,14 @@ from typing import Any
 
 import torch
 
-from harness.compare import Expected, Leaf, compare
-from harness.oracle import Oracle
-from harness.problem import Problem, Workload
+from harness.check.compare import Expected, Leaf, compare
+from harness.check.oracle import Oracle
+from harness.load.problem import Problem, Workload
 from harness.report import LeafReport
 from harness.seeds import Seeds
-from harness.transfer import flat_bytes
-from harness.tree import put_together, take_apart
 from harness.verification.findings import Answer, Cost, Finding, Moved, Room, Severity
+from harness.wire.transfer import flat_bytes
+from harness.wire.tree import put_together, take_apart
 
 _PIECE = 1 << 24
 """Elements that are compared together: the comparison makes several float64 copies of a piece."""

@@ -13,9 +13,9 @@ from typing import Any
 import torch
 
 from harness.audit.formats import MANTISSA, precision_of
-from harness.compare import Expected, Leaf
-from harness.tree import paths, take_apart
+from harness.check.compare import Expected, Leaf
 from harness.verification.subject import allowed
+from harness.wire.tree import paths, take_apart
 
 HALVES = {"fp16": torch.float16, "bf16": torch.bfloat16}
 TOLERANCES_OFF = 3.0

@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from harness.transfer import TensorSpec, flat_bytes
-from harness.tree import named
+from harness.wire.transfer import TensorSpec, flat_bytes
+from harness.wire.tree import named
 from harness.worker.failure import Failure
 
 _POISON = 0xFF

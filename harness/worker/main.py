@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from harness.wire import PROTOCOL, Channel, Closed, WireError
+from harness.wire.frames import PROTOCOL, Channel, Closed, WireError
 
 
 def main(fd: int) -> None:

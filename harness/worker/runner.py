@@ -23,14 +23,14 @@ from typing import Any, NamedTuple
 
 import torch
 
-from harness.digest import COLUMNS, column_sums, seal
-from harness.generators import seed_torch
-from harness.mask import mask
-from harness.stopwatch import Page
-from harness.transfer import ByteStream, TensorSpec, flat_bytes
-from harness.tree import TreeError, put_together, take_apart
-from harness.window import Window, open_window
-from harness.wire import Channel
+from harness.wire.digest import COLUMNS, column_sums, seal
+from harness.wire.frames import Channel
+from harness.wire.generators import seed_torch
+from harness.wire.mask import mask
+from harness.wire.stopwatch import Page
+from harness.wire.transfer import ByteStream, TensorSpec, flat_bytes
+from harness.wire.tree import TreeError, put_together, take_apart
+from harness.wire.window import Window, open_window
 from harness.worker.clock import CpuClock, CudaClock, Turns
 from harness.worker.entries import DestinationModel, FunctionModel, bound, find
 from harness.worker.failure import Failure

@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any, TextIO
 from harness.cli.signals import Stopped, raising_stopped
 from harness.cli.streams import claimed_stdout, document
 from harness.events import Event, StageEnded, StageStarted
-from harness.submission import FILE_NAME, usable_name
+from harness.load.submission import FILE_NAME, usable_name
 
 if TYPE_CHECKING:
-    from harness.prepared import PreparedWorkers
+    from harness.workers.prepared import PreparedWorkers
 
 
 def main() -> int:
@@ -50,11 +50,11 @@ def main() -> int:
 
 def _prepared(device: str, sandbox: str) -> PreparedWorkers:
     """Workers for one grading, and here what each process finds out once."""
-    import harness.grader  # noqa: F401 - brings torch, which takes seconds
+    import harness.grading.grader  # noqa: F401 - brings torch, which takes seconds
     from harness import sandbox as sandboxes
     from harness.build.toolchain import MissingCompiler, discover
-    from harness.device import open_device
-    from harness.prepared import PreparedWorkers
+    from harness.machine.device import open_device
+    from harness.workers.prepared import PreparedWorkers
 
     with contextlib.suppress(MissingCompiler):
         discover()
@@ -62,7 +62,7 @@ def _prepared(device: str, sandbox: str) -> PreparedWorkers:
 
 
 def _grade(work: dict[str, Any], out: TextIO, prepared: PreparedWorkers) -> str:
-    from harness.grader import grade
+    from harness.grading.grader import grade
 
     def on_event(event: Event) -> None:
         kind = {StageStarted: "stage_started", StageEnded: "stage_ended"}.get(type(event), "progress")

@@ -16,8 +16,8 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 from starlette.concurrency import run_in_threadpool
 
+from harness.load.submission import FILE_NAME
 from harness.report import Report
-from harness.submission import FILE_NAME
 from harness.version import VERSION
 from server import jobs
 from server.api.auth import AgentKey, Serving

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from harness.problem import Problem
+from harness.load.problem import Problem
 from server.api.auth import KEY_OPTIONAL, Reader, Serving
 from server.api.models import when
 from server.api.problems_json import KEYED, ApiError, responses

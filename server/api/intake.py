@@ -10,8 +10,8 @@ from pydantic import ValidationError
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 
-from harness.spec import RANKING
-from harness.submission import MAX_BYTES, usable_name
+from harness.load.spec import RANKING
+from harness.load.submission import MAX_BYTES, usable_name
 from server.api.models import NewSubmission
 from server.api.problems_json import ApiError, explain
 from server.arrivals import Accepted, Arrival, KeyReused, Order, QueueFull

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from sqlalchemy.orm import Session
 
-from harness.submission import FILE_NAME
+from harness.load.submission import FILE_NAME
 from server.queue import AgentsHere, WaitsFor, place
 from server.redact import for_solver
 from server.services import Services

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
-from harness.submission import FILE_NAME
+from harness.load.submission import FILE_NAME
 from server import jobs
 from server.api.auth import Serving, Solver, own_submission
 from server.api.intake import accept, order_of, read_request

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.pysource import SourceSyntaxError, parse_source
+from harness.load.pysource import SourceSyntaxError, parse_source
 
 _PLACE = re.compile(r"(cpp_sources|cuda_sources)(?:\[(\d{1,4})\])?")
 

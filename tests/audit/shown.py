@@ -12,11 +12,11 @@ from harness.audit.accuracy import Accuracy, Answered
 from harness.audit.findings import Precision
 from harness.audit.precision import Collected
 from harness.audit.probes import KINDS, OWN
-from harness.compare import compare
-from harness.oracle import Oracle
-from harness.problem import Problem
+from harness.check.compare import compare
+from harness.check.oracle import Oracle
+from harness.load.problem import Problem
 from harness.seeds import Seeds
-from harness.tree import take_apart
+from harness.wire.tree import take_apart
 
 CPU = torch.device("cpu")
 

@@ -9,9 +9,9 @@ import pytest
 
 from harness import Report, Submission, Verdict, grade
 from harness.audit.oracle64 import WideOracle
-from harness.problem import Problem
+from harness.load.problem import Problem
 from harness.sandbox import Exit
-from harness.workers import Worker
+from harness.workers.worker import Worker
 
 REFERENCE = """
 import torch

@@ -12,7 +12,7 @@ from harness.audit.kernels import attribute, base_name, names_in_library, names_
 from harness.audit.notes import kernel_warnings
 from harness.build.diagnostics import KernelResources
 from harness.build.outcome import BuildOutcome
-from harness.evidence import Evidence
+from harness.judge.evidence import Evidence
 
 
 @pytest.mark.parametrize(

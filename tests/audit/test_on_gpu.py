@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness import Report, Submission, Verdict, grade
-from harness.problem import Problem
+from harness.load.problem import Problem
 
 pytestmark = pytest.mark.gpu
 

@@ -13,7 +13,7 @@ from shown import problem_of, shown
 
 from harness.audit.formats import below, half_step
 from harness.audit.probes import KINDS, probe
-from harness.problem import Problem
+from harness.load.problem import Problem
 
 Tensor = torch.Tensor
 ROOT = Path(__file__).resolve().parents[2]

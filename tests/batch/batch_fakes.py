@@ -12,7 +12,7 @@ from harness.batch.executor import Executor
 from harness.batch.inputs import Entry
 from harness.batch.job import Job
 from harness.batch.problems import Named, ProblemIndex
-from harness.problem import Problem
+from harness.load.problem import Problem
 from harness.report import (
     BuildInfo,
     Measurement,

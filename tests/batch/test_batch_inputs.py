@@ -15,10 +15,10 @@ from harness.batch.inputs import BadInput, Entry, read_submissions
 from harness.batch.job import Job, Options
 from harness.batch.naming import head_line
 from harness.batch.problems import NoProblem, ProblemIndex, find_problems
-from harness.expected import load_expected
-from harness.problem import Problem
+from harness.load.expected import load_expected
+from harness.load.problem import Problem
+from harness.load.submission import MAX_BYTES
 from harness.scaffold.write import new_submission
-from harness.submission import MAX_BYTES
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -13,8 +13,8 @@ from harness.batch import local
 from harness.batch.executor import NotGraded
 from harness.batch.job import Job, Options
 from harness.batch.local import LocalExecutor, local_devices
-from harness.device import Device, DeviceError, open_device
-from harness.problem import Problem
+from harness.load.problem import Problem
+from harness.machine.device import Device, DeviceError, open_device
 from harness.report import Verdict
 
 

@@ -29,7 +29,7 @@ from harness.batch.ray.facts import Facts, differences, facts_of, most_common, o
 from harness.batch.run import run_batch
 from harness.batch.store import RESULTS, Store, read_results
 from harness.build.cache import BuildCache
-from harness.device import open_device
+from harness.machine.device import open_device
 from harness.report import Verdict
 
 Harness = Callable[..., tuple[int, str, str]]

@@ -51,7 +51,7 @@ def test_equal_versions_are_one_problem_and_reports_keep_their_names(tmp_path: P
     from batch_fakes import problem_file
 
     from harness.batch.problems import ProblemIndex
-    from harness.problem import Problem
+    from harness.load.problem import Problem
 
     index = ProblemIndex([Problem.load(problem_file(tmp_path / "p", name)) for name in ("one", "two")])
     executor = FakeExecutor()

@@ -23,7 +23,7 @@ from build_samples import MODULE
 
 from harness.build import BuildService, ExtensionRequest
 from harness.build.handout import sealed_copy
-from harness.wire import Channel, Closed
+from harness.wire.frames import Channel, Closed
 from harness.worker import extensions
 from harness.worker.extensions import _Asker
 

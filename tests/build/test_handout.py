@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from build_samples import tiny
 
-from harness import claims
 from harness.build import BuildOutcome, BuildService
 from harness.build.handout import SEALS, sealed_copy
-from harness.wire import Channel
-from harness.workers import Worker, _pending
+from harness.wire.frames import Channel
+from harness.workers import claims
+from harness.workers.worker import Worker, _pending
 
 
 @pytest.fixture

@@ -244,7 +244,7 @@ def runtime_error() -> Report:
 
 
 class FakeEngine:
-    """Stands in for harness.grader.grade: remembers how it was called, prints where it must not, returns or raises."""
+    """Stands in for `grade`: remembers how it was called, prints where it must not, returns or raises."""
 
     def __init__(self, outcome: Report | BaseException, events: tuple[Any, ...] = ()) -> None:
         self.outcome = outcome

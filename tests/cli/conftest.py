@@ -21,9 +21,9 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Install:
 
     def install(outcome: Report | BaseException, *events: object) -> cli_fakes.FakeEngine:
         fake = cli_fakes.FakeEngine(outcome, events)
-        module = types.ModuleType("harness.grader")
+        module = types.ModuleType("harness.grading.grader")
         module.grade = fake  # type: ignore[attr-defined]
-        monkeypatch.setitem(sys.modules, "harness.grader", module)
+        monkeypatch.setitem(sys.modules, "harness.grading.grader", module)
         return fake
 
     return install

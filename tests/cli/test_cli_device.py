@@ -8,10 +8,10 @@ from pathlib import Path
 import peaks_samples
 import pytest
 
-from harness import device as devices
 from harness.clock import peaks as module
 from harness.clock.peaks import Peaks
-from harness.device import Device
+from harness.machine import device as devices
+from harness.machine.device import Device
 
 GPU = Device("cuda", 0, peaks_samples.H200.uuid, peaks_samples.H200)
 CPU = Device("cpu", None, None, peaks_samples.CPU)

@@ -12,12 +12,12 @@ from pathlib import Path
 import cli_fakes
 import pytest
 
-from harness.device import DeviceError
 from harness.events import Progress, StageEnded, StageStarted
-from harness.problem import ProblemError
+from harness.load.problem import ProblemError
+from harness.load.submission import SubmissionError
+from harness.machine.device import DeviceError
 from harness.report import Report, Verdict
 from harness.sandbox.base import SandboxError
-from harness.submission import SubmissionError
 
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
 NOISE = "the reference says hello\nthe compiler says hello\n"

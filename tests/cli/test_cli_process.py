@@ -26,9 +26,9 @@ def grade(problem, submission, **options):
         {slow_cleanup}
         print("cleaned up", flush=True)
 
-module = types.ModuleType("harness.grader")
+module = types.ModuleType("harness.grading.grader")
 module.grade = grade
-sys.modules["harness.grader"] = module
+sys.modules["harness.grading.grader"] = module
 
 from harness.cli.main import main
 sys.exit(main())
@@ -88,7 +88,7 @@ def test_help_and_problems_import_neither_torch_nor_the_grader():
 import json, sys
 from harness.cli.main import main
 main(["--help"])
-after_help = [name for name in ("torch", "pydantic", "harness.grader") if name in sys.modules]
+after_help = [name for name in ("torch", "pydantic", "harness.grading.grader") if name in sys.modules]
 main(["problems"])
 print("JSON", json.dumps([after_help, "torch" in sys.modules]))
 """

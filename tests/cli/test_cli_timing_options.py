@@ -7,7 +7,7 @@ from pathlib import Path
 import cli_fakes
 import pytest
 
-from harness.locks import DeviceBusy
+from harness.machine.locks import DeviceBusy
 from harness.report import Steadiness
 
 

@@ -151,7 +151,7 @@ def test_a_device_that_adds_wrongly_is_caught(monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.gpu
 def test_the_known_kernel_is_right_on_a_gpu() -> None:
     from harness.clock.readings import source_of
-    from harness.device import open_device
+    from harness.machine.device import open_device
 
     device = open_device("cuda")
     with source_of("cuda", device.uuid) as source:

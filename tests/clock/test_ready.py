@@ -14,7 +14,7 @@ from harness.clock.clock_lock import ClockLock
 from harness.clock.health import KernelRun
 from harness.clock.readings import CpuSource, Reading
 from harness.clock.ready import ready
-from harness.device import Device
+from harness.machine.device import Device
 from harness.report import DeviceInfo, Warning_
 
 PLACE = torch.device("cpu")

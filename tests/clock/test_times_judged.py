@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from harness import Verdict
-from harness.evidence import Evidence
-from harness.judge import judge
+from harness.judge.evidence import Evidence
+from harness.judge.verdict import judge
 from harness.report import LeafReport, Measurement, OutsideClock, Steadiness, Timing
 
 RESTLESS = Steadiness(blocks=3, measured_again=21, why=["the device slowed itself down (hw_thermal_slowdown)", "more"])

@@ -11,9 +11,9 @@ from format_samples import CPP, CUSTOM, HELPER, NORM, REFERENCE, WRITES, flashin
 from safetensors.torch import save_file
 
 from harness import Problem, Report, grade
-from harness.oracle import Oracle
-from harness.problem import ProblemError
-from harness.submission import Submission
+from harness.check.oracle import Oracle
+from harness.load.problem import ProblemError
+from harness.load.submission import Submission
 
 
 def check(problem: Path, text: str, name: str = "answer.py", **options: Any) -> Report:

@@ -31,9 +31,9 @@ from hypothesis import strategies as st
 from harness.batch.inputs import Entry, read_submissions
 from harness.batch.problems import ProblemIndex, find_problems
 from harness.formats.solutions import program_of
-from harness.problem import Problem, ProblemError
-from harness.program import Calling
-from harness.submission import Submission, SubmissionError
+from harness.load.problem import Problem, ProblemError
+from harness.load.program import Calling
+from harness.load.submission import Submission, SubmissionError
 
 CALLING = Calling("run", "function", ("x", "weight", "eps"), ("y", "rstd"), solutions=True)
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)

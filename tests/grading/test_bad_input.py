@@ -365,7 +365,7 @@ def assert_plain(message: str) -> None:
 
 
 def test_a_limit_of_memory_comes_from_the_machine_where_the_problem_sets_none(graded: Graded, monkeypatch) -> None:
-    monkeypatch.setattr("harness.worker_process.spare_memory", lambda: 1_250_000_000)
+    monkeypatch.setattr("harness.workers.process.spare_memory", lambda: 1_250_000_000)
     case = RUNS["allocates all memory"]
     check_answer(graded(case.source, toml="[workloads.default]\ntrials = 2\n"), case)
 

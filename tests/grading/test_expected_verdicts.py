@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness import Report
-from harness.expected import ExpectedSubmission, load_expected
+from harness.load.expected import ExpectedSubmission, load_expected
 
 ROOT = Path(__file__).resolve().parents[2]
 ENTRIES = load_expected(ROOT / "submissions/expected.toml")

@@ -11,9 +11,9 @@ import pytest
 from tiny import REFERENCE, TOML
 
 from harness import Report, grade, sandbox
-from harness.device import open_device
-from harness.prepared import PreparedWorkers
+from harness.machine.device import open_device
 from harness.selftest.running import isolates
+from harness.workers.prepared import PreparedWorkers
 
 RIGHT = REFERENCE.replace("class Model(", "class ModelNew(")
 FACTS = """
@@ -108,7 +108,7 @@ def test_gradings_end_alike_and_submissions_see_the_same(
     if ending == "right":
         facts = json.loads(prepared.log.splitlines()[0])
         assert facts == json.loads(fresh.log.splitlines()[0])
-        assert not {"harness.seeds", "harness.oracle", "harness.grading"} & set(facts["ours"])
+        assert not {"harness.seeds", "harness.check.oracle", "harness.grading.grading"} & set(facts["ours"])
 
 
 def test_a_timed_grading_takes_all(pool: PreparedWorkers, checked: Callable[..., Report]) -> None:
@@ -161,7 +161,7 @@ def test_on_a_gpu_contexts_are_ready_and_known_as_idle(
     problem_folder: Any, submission_file: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Needs one GPU with nobody else on it."""
-    from harness.idle import idle
+    from harness.machine.idle import idle
 
     monkeypatch.setenv("HARNESS_LOCK_DIR", str(tmp_path / "locks"))
     device = open_device("cuda")

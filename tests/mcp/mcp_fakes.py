@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from harness.device import open_device
+from harness.load.problem import Problem
+from harness.machine.device import open_device
 from harness.mcp.bench import Bench, DeviceFound
-from harness.problem import Problem
 from harness.report import Reason, Report, SubmissionInfo, Verdict
 
 SCALE = Path(__file__).resolve().parents[1] / "attacks" / "corpus" / "problems" / "scale"

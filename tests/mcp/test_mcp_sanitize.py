@@ -15,12 +15,12 @@ pytest.importorskip("mcp")
 from mcp import Client
 from mcp_fakes import RIGHT, SCALE, FakeBench, text_of
 
-from harness.device import open_device
+from harness.load.problem import Problem
+from harness.machine.device import open_device
 from harness.mcp import advice, words
 from harness.mcp.bench import Bench
 from harness.mcp.server import make_server
 from harness.mcp.workspace import Workspace
-from harness.problem import Problem
 from harness.report import SubmissionInfo
 from harness.sanitizing.findings import Finding, Kind, Place, Sanitizing, ToolRun
 from harness.sanitizing.tool import TOOLS, Tool

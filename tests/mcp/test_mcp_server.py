@@ -22,12 +22,12 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_fakes import RIGHT, SCALE, FakeBench, report, text_of
 
 from harness.cli.main import main
+from harness.load.submission import MAX_BYTES
 from harness.mcp import words
 from harness.mcp.advice import next_steps
 from harness.mcp.server import make_server
 from harness.mcp.workspace import NotUsable, Workspace
 from harness.report import Verdict
-from harness.submission import MAX_BYTES
 
 ROOT = Path(__file__).resolve().parents[2]
 

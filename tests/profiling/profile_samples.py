@@ -7,13 +7,13 @@ import io
 from datetime import UTC, datetime
 from typing import Any
 
-from harness import claims
 from harness.clock.peaks import Peaks
-from harness.problem import FloorWay
+from harness.load.problem import FloorWay
 from harness.profiling.facts import Facts
 from harness.profiling.metrics import METRICS
 from harness.profiling.result import CallTime, Counters, CounterSource, DeviceTime, KernelProfile, Profile, Traffic
 from harness.report import DeviceInfo
+from harness.workers import claims
 
 REFERENCE = """
 import torch

@@ -11,19 +11,19 @@ import profile_samples
 import pytest
 
 from harness import Report, profile
+from harness.check.oracle import Oracle
 from harness.cli.main import main
-from harness.device import DeviceError, open_device
-from harness.grader import grade
-from harness.oracle import Oracle
-from harness.problem import Problem
+from harness.grading.grader import grade
+from harness.load.problem import Problem
+from harness.load.program import Program
+from harness.machine.device import DeviceError, open_device
 from harness.profiling import ncu
 from harness.profiling.counted import Counted, Counter, Subject, counting
 from harness.profiling.metrics import METRICS
-from harness.program import Program
 from harness.sandbox import default
 from harness.seeds import Seeds
-from harness.worker_process import Terms, WorkerProcess, Wrapper
-from harness.workers import Worker
+from harness.workers.process import Terms, WorkerProcess, Wrapper
+from harness.workers.worker import Worker
 
 WRAPPER = """#!{python}
 # Stands where Nsight Compute does: runs what it is given, and then writes a page by hand.
@@ -162,7 +162,7 @@ def test_the_documents_schema_knows_the_profile():
 
 
 def test_the_package_for_profiles_is_not_what_a_worker_sees():
-    from harness.worker_process import _SEEN_BY_WORKERS
+    from harness.workers.process import _SEEN_BY_WORKERS
 
     assert "profiling" not in _SEEN_BY_WORKERS
     assert Path(ncu.__file__).parent.name == "profiling"

@@ -9,7 +9,7 @@ import pytest
 from benchmarks import ncu_details
 from benchmarks.profile import WITHIN, apart, figures
 from harness import Report, Submission, profile
-from harness.problem import Problem
+from harness.load.problem import Problem
 from harness.profiling import ncu
 
 pytestmark = pytest.mark.gpu

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from profile_samples import CPU, H200, counters, facts, kernel
 
-from harness.problem import FloorWay
+from harness.load.problem import FloorWay
 from harness.profiling.occupancy import occupancy
 from harness.profiling.result import (
     CallTime,

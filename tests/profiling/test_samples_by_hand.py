@@ -10,8 +10,8 @@ import pytest
 import torch
 from profile_samples import H200, PEAKS, raw_page, seen
 
-from harness.evidence import Evidence
-from harness.problem import Problem
+from harness.judge.evidence import Evidence
+from harness.load.problem import Problem
 from harness.profiling.counted import Counted
 from harness.profiling.rawpage import launches
 from harness.profiling.result import CallTime, CounterSource, Profile

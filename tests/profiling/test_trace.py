@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import torch
 
-from harness import claims
-from harness.wire import WireError
+from harness.wire.frames import WireError
 from harness.worker.trace import _answer, operators, timeline, without_own
+from harness.workers import claims
 
 
 def launch(at: float, correlation: int, name: str = "cudaLaunchKernel") -> dict[str, Any]:

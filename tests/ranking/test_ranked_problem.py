@@ -16,9 +16,9 @@ from harness.batch.reward import reward
 from harness.cli.streams import console
 from harness.cli.table import print_report
 from harness.clock.several import ranked
-from harness.evidence import Evidence
-from harness.judge import judge
-from harness.problem import ProblemError
+from harness.judge.evidence import Evidence
+from harness.judge.verdict import judge
+from harness.load.problem import ProblemError
 from harness.report import LeafReport, Verdict
 from harness.seeds import Seeds
 from server.redact import for_solver

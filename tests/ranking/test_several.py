@@ -13,7 +13,7 @@ from timings import timing
 
 from harness.clock.several import blocks, ranked
 from harness.clock.stats import median_interval
-from harness.spec import Mean
+from harness.load.spec import Mean
 
 TIMES = st.lists(st.floats(1.0, 1e5), min_size=2, max_size=6)
 

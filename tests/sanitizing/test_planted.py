@@ -19,7 +19,7 @@ from harness.build.outcome import BuildLimits, BuildOutcome
 from harness.build.request import ExtensionRequest
 from harness.build.service import BuildService
 from harness.build.toolchain import discover
-from harness.builds import Builds
+from harness.grading.builds import Builds
 from harness.sandbox import PlainSandbox
 from harness.sanitizing.findings import KINDS
 from harness.sanitizing.tool import TOOLS

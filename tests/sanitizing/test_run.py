@@ -13,9 +13,9 @@ from harness import Problem, Submission
 from harness.cli.main import main
 from harness.cli.sanitize import show
 from harness.cli.streams import console
-from harness.device import DeviceError, open_device
 from harness.events import ignore
-from harness.problem import ProblemError
+from harness.load.problem import ProblemError
+from harness.machine.device import DeviceError, open_device
 from harness.report import SubmissionInfo
 from harness.sandbox import SANDBOXES, PlainSandbox, Sandbox
 from harness.sanitizing import run as run_module

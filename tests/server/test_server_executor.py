@@ -21,7 +21,7 @@ from harness.batch.problems import Named
 from harness.batch.run import run_batch
 from harness.batch.server import ServerExecutor
 from harness.batch.store import Store, read_results
-from harness.problem import Problem
+from harness.load.problem import Problem
 from server.services import Services
 
 

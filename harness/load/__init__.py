@@ -1,0 +1,1 @@
+"""What is graded: problems and submissions, read as text, limited and validated before anything of them runs."""

@@ -1,0 +1,1 @@
+"""The machine that grades: its devices, who has them, and what it can spare."""

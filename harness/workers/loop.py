@@ -1,0 +1,49 @@
+"""What a worker's clock is told to run, and what comes of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from harness.wire.transfer import TensorSpec
+
+
+@dataclass(frozen=True)
+class Loop:
+    """What the worker's clock is to run."""
+
+    turns: int
+    """How many."""
+    kind: Literal["calls", "empty", "null", "probe"] = "calls"
+    """Calls on `inputs`; turns without a call; turns with the smallest kernel there is; or with copies of tensors of
+    `specs`."""
+    inputs: str = ""
+    """A value that was put: a tuple of `turns` tuples of arguments."""
+    seeds: tuple[int, ...] = ()
+    """One a turn where random numbers matter, else none."""
+    specs: tuple[TensorSpec, ...] = ()
+    """What a call returns: the memory that it may land in is poisoned before the loop."""
+    mode: Literal["device", "host"] = "device"
+    """Events behind queued work, or the host's clock around call and wait."""
+    queue_us: float = 0.0
+    """Idling queued before each call, in device mode."""
+    warm: bool = False
+    """Make each call twice and time the second, instead of making caches cold."""
+    sealed: bool = False
+    """Whether the answer has to carry a seal on all outputs; see digest.py."""
+    restore_buffers: bool = False
+    """Whether the model's buffers are set back first."""
+
+    def order(self) -> dict[str, Any]:
+        """As it travels."""
+        return {**vars(self), "specs": [spec.to_json() for spec in self.specs]}
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A loop that has ended."""
+
+    wall_s: float
+    """Seconds by our own clock, from the order to the answer."""
+    seal: str
+    """On its outputs; see digest.py."""

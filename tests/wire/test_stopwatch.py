@@ -1,0 +1,106 @@
+"""The stopwatch: tells a worker to begin, sees when it has ended, and never waits for ever."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from harness.wire.stopwatch import SEAL_BYTES, Page, Stopwatch, Timed
+
+SEAL = bytes(range(SEAL_BYTES))
+
+
+@dataclass
+class Ends:
+    """A stopwatch, the grader's socket, and a worker's page and socket."""
+
+    watch: Stopwatch
+    ours: socket.socket
+    page: Page
+    sock: socket.socket
+
+    def time(self, limit_s: float = 20.0, *, key: int = 0, spin: bool = True, gone: bool = False) -> Timed:
+        ticket = secrets.token_bytes(8)
+        return self.watch.time(ticket, key, limit_s=limit_s, spin=spin, gone=lambda: gone)
+
+    def working(self, act: Callable[[int], None]) -> threading.Thread:
+        thread = threading.Thread(target=lambda: act(self.page.wait_for_go()[0]))
+        thread.start()
+        return thread
+
+
+@pytest.fixture
+def ends() -> Iterator[Ends]:
+    ours, theirs = socket.socketpair()
+    watch = Stopwatch(ours.fileno())
+    page = Page(watch.page_fd)
+    try:
+        yield Ends(watch, ours, page, theirs)
+    finally:
+        watch.close()
+        ours.close()
+        theirs.close()
+
+
+@pytest.mark.parametrize("spin", [False, True])
+def test_a_loop_is_timed_from_go_to_done(ends: Ends, spin: bool) -> None:
+    for key in (1, 2**62):
+        seen: list[float] = []
+
+        def act(given: int, key: int = key, seen: list[float] = seen) -> None:
+            seen.append(time.perf_counter())
+            assert given == key
+            time.sleep(0.05)
+            seen.append(time.perf_counter())
+            ends.page.done(SEAL)
+            ends.sock.sendall(b"x")
+
+        thread = ends.working(act)
+        found = ends.time(key=key, spin=spin)
+        thread.join()
+        assert ends.ours.recv(9) == b"x"
+        assert found.done
+        assert found.seal == SEAL.hex()
+        assert found.began < seen[0] < seen[1] < found.ended
+
+
+def test_an_end_that_was_said_before_is_no_end(ends: Ends) -> None:
+    thread = ends.working(lambda _: None)
+    ends.page.done(SEAL)
+    assert not ends.time(limit_s=0.2).done
+    thread.join()
+
+
+@pytest.mark.parametrize("spin", [False, True])
+def test_silence_ends_with_the_limit(ends: Ends, spin: bool) -> None:
+    assert not ends.time(limit_s=0.1, spin=spin).done
+
+
+@pytest.mark.parametrize("spin", [False, True])
+def test_a_message_ends_it_as_well_and_stays_to_be_read(ends: Ends, spin: bool) -> None:
+    ends.sock.sendall(b"failed")
+    assert not ends.time(limit_s=600, spin=spin).done
+
+
+def test_a_worker_that_has_ended_while_its_socket_lives_is_not_waited_for(ends: Ends) -> None:
+    assert not ends.time(limit_s=600, gone=True).done
+
+
+def test_a_worker_can_not_take_the_page_away(ends: Ends) -> None:
+    for size in (0, 1 << 20):
+        with pytest.raises(PermissionError):
+            os.ftruncate(ends.watch.page_fd, size)
+
+
+def test_nothing_is_left_open(ends: Ends) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    watch = Stopwatch(ends.sock.fileno())
+    watch.close()
+    assert len(os.listdir("/proc/self/fd")) == before
