@@ -262,10 +262,9 @@ def _started_early(problem: str, options: dict[str, Any]) -> Iterator[dict[str, 
 
 
 def _draw(report: Report, target: str) -> None:
-    if report.timing is None:
-        why = "several workloads rank, name one with --workload" if report.ranking is not None else "nothing was timed"
-        say(f"{target} was not written: {why}.")
-        return
-    from harness.clock.plot import write_plot
+    from harness.clock.plot import has_times, write_plot
 
+    if not has_times(report):
+        say(f"{target} was not written: nothing was timed.")
+        return
     write_plot(report, target)

@@ -2,6 +2,8 @@
 
     Report  -->  figure  -->  FILE.png | FILE.svg | FILE.html (the same drawing in a page that needs nothing else)
 
+Where several workloads rank, the figure is that of plot_several.py.
+
 Drawn with matplotlib, which a grader does not need otherwise: it comes with `pip install 'kernel-harness[plot]'`.
 """
 
@@ -18,6 +20,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness.clock.plot_parts import CANDIDATE, FAINT, REFERENCE, SHOWN_SHARE, in_unit, title
+from harness.clock.plot_several import fill_several
 from harness.clock.stats import SAME_WITHIN
 from harness.report import FloorReport, Measurement, Report, Timing
 
@@ -26,10 +30,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FORMATS = ("png", "svg", "html")
-_CANDIDATE, _REFERENCE, _FAINT = "#0072b2", "#d55e00", "#999999"
-"""Of Okabe and Ito's palette, which people who confuse red and green can tell apart."""
-_SHOWN_SHARE = 0.98
-"""Of the samples: the slowest few would press the rest into a line, so they are counted instead."""
 _SETTINGS: Any = {
     "svg.fonttype": "none",  # text stays text: it can be searched, and read aloud
     "svg.hashsalt": "harness",  # the same report gives the same file
@@ -60,9 +60,9 @@ def check_target(target: str) -> None:
 def write_plot(report: Report, target: str | Path) -> None:
     """Draw the times of a report into a file, whole or not at all. PlotError where there are none."""
     check_target(str(target))
-    if report.timing is None:
-        raise PlotError("There is no picture of the times: this grading timed nothing, or several workloads.")
-    content = _drawn(report, report.timing, _format(Path(target)))
+    if not has_times(report):
+        raise PlotError("There is no picture of the times: this grading timed nothing.")
+    content = _drawn(report, _format(Path(target)))
     final = os.path.realpath(target)
     temporary = f"{final}.{secrets.token_hex(4)}.part"
     try:
@@ -74,18 +74,27 @@ def write_plot(report: Report, target: str | Path) -> None:
             os.unlink(temporary)
 
 
+def has_times(report: Report) -> bool:
+    """Whether there is something to draw."""
+    return report.timing is not None or any(each.timing is not None for each in report.workloads)
+
+
 def _format(path: Path) -> str:
     return path.suffix.lower().removeprefix(".")
 
 
-def _drawn(report: Report, timing: Timing, format_: str) -> bytes:
+def _drawn(report: Report, format_: str) -> bytes:
     import matplotlib
     from matplotlib.figure import Figure
 
     with matplotlib.rc_context(_SETTINGS):
         # No pyplot: it keeps figures alive, and picks a window system by the environment.
-        figure = Figure(figsize=(10, 6.5), layout="constrained")
-        _fill(figure, report, timing)
+        if report.timing is not None:
+            figure = Figure(figsize=(10, 6.5), layout="constrained")
+            _fill(figure, report, report.timing)
+        else:
+            figure = Figure()
+            fill_several(figure, report)
         buffer = io.BytesIO()
         if format_ == "png":
             figure.savefig(buffer, format="png", dpi=150)
@@ -94,7 +103,7 @@ def _drawn(report: Report, timing: Timing, format_: str) -> bytes:
     if format_ == "svg":
         return buffer.getvalue()
     drawing = buffer.getvalue().decode()
-    return _PAGE.format(title=html.escape(_title(report)), drawing=drawing[drawing.index("<svg") :]).encode()
+    return _PAGE.format(title=html.escape(title(report)), drawing=drawing[drawing.index("<svg") :]).encode()
 
 
 _PAGE = """<!doctype html>
@@ -102,7 +111,11 @@ _PAGE = """<!doctype html>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{title}</title>
-<style>body {{ margin: 1rem auto; max-width: 70rem; background: #fff }} svg {{ width: 100%; height: auto }}</style>
+<style>
+:root {{ color-scheme: light }}
+body {{ margin: 1rem auto; max-width: 75rem; background: #fff; overflow-x: auto }}
+svg {{ width: 100%; min-width: 46rem; height: auto }}
+</style>
 {drawing}
 </html>
 """
@@ -111,8 +124,8 @@ _PAGE = """<!doctype html>
 def _fill(figure: Figure, report: Report, timing: Timing) -> None:
     floor = timing.floor
     grid = figure.add_gridspec(2, 2, width_ratios=(3, 2))
-    _samples(figure.add_subplot(grid[0, 0]), timing.candidate, "submission", _CANDIDATE, timing.floor_us)
-    _samples(figure.add_subplot(grid[1, 0]), timing.reference, "reference", _REFERENCE, None)
+    _samples(figure.add_subplot(grid[0, 0]), timing.candidate, "submission", CANDIDATE, timing.floor_us)
+    _samples(figure.add_subplot(grid[1, 0]), timing.reference, "reference", REFERENCE, None)
     _speedup(figure.add_subplot(grid[0, 1]), timing)
     axes = figure.add_subplot(grid[1, 1])
     if floor is None:
@@ -121,23 +134,16 @@ def _fill(figure: Figure, report: Report, timing: Timing) -> None:
     else:
         _roofline(axes, floor, timing)
     # Names come from files: a $ in one is no mathematics.
-    figure.suptitle(_title(report), parse_math=False)
-
-
-def _title(report: Report) -> str:
-    problem = "" if report.problem is None else f" on {report.problem.id} ({report.problem.workload})"
-    device = "" if report.device is None else f", {report.device.name}"
-    title = f"{report.submission.name}{problem}{device}: {report.verdict.value}"
-    return "".join(each if each.isprintable() else "?" for each in title)[:160]
+    figure.suptitle(title(report), parse_math=False)
 
 
 def _samples(axes: Axes, measured: Measurement, name: str, colour: str, floor_us: float | None) -> None:
     """Every sample in the order in which it was taken, blocks told apart, with the median and its interval."""
-    divisor, unit = _unit(measured.median_us)
+    divisor, unit = in_unit(measured.median_us)
     values = [sample / divisor for sample in measured.samples_us]
     low, high = (end / divisor for end in measured.ci95_us)
     known = [end for end in (low, high) if math.isfinite(high)]
-    shown = sorted(values)[: math.ceil(_SHOWN_SHARE * len(values))]
+    shown = sorted(values)[: math.ceil(SHOWN_SHARE * len(values))]
     bottom, top = min([*known, *shown], default=0.0), max([*known, *shown], default=1.0)
     axes.plot(range(1, len(values) + 1), values, ".", color=colour, markersize=4, gid=f"samples-{name}")
     _shade_blocks(axes, measured.block_sizes)
@@ -153,7 +159,7 @@ def _samples(axes: Axes, measured: Measurement, name: str, colour: str, floor_us
     above = [value for value in values if value > top + margin]
     if above:
         more = f"{len(above)} of {len(values)} samples are above, up to {max(above):.4g} {unit}"
-        axes.annotate(more, (1, 1), xycoords="axes fraction", ha="right", va="top", fontsize=8, color=_FAINT)
+        axes.annotate(more, (1, 1), xycoords="axes fraction", ha="right", va="top", fontsize=8, color=FAINT)
     interval = f"{low:.5g} to {high:.5g}" if known else "unknown"
     axes.set_title(f"{name}: {measured.median_us / divisor:.5g} {unit}, 95 % in {interval}", loc="left", fontsize=9)
     axes.set_xlabel("call, blocks shaded")
@@ -164,7 +170,7 @@ def _shade_blocks(axes: Axes, sizes: Sequence[int]) -> None:
     start = 0.5
     for number, size in enumerate(sizes):
         if number % 2:
-            axes.axvspan(start, start + size, color=_FAINT, alpha=0.12, linewidth=0)
+            axes.axvspan(start, start + size, color=FAINT, alpha=0.12, linewidth=0)
         start += size
 
 
@@ -175,10 +181,10 @@ def _speedup(axes: Axes, timing: Timing) -> None:
         axes.set_axis_off()
         _say(axes, "Too few samples for an interval of the speedup.")
         return
-    axes.axvspan(1 - SAME_WITHIN, 1 + SAME_WITHIN, color=_FAINT, alpha=0.3, linewidth=0)
-    axes.axvline(1, color=_FAINT, linewidth=1)
+    axes.axvspan(1 - SAME_WITHIN, 1 + SAME_WITHIN, color=FAINT, alpha=0.3, linewidth=0)
+    axes.axvline(1, color=FAINT, linewidth=1)
     errors = [[max(0.0, timing.speedup - low)], [max(0.0, high - timing.speedup)]]
-    axes.errorbar([timing.speedup], [0], xerr=errors, fmt="o", color=_CANDIDATE, capsize=6, gid="speedup")
+    axes.errorbar([timing.speedup], [0], xerr=errors, fmt="o", color=CANDIDATE, capsize=6, gid="speedup")
     if max(high, 1.0) / max(min(low, 1.0), 1e-12) > 5:
         axes.set_xscale("log")
     axes.set_yticks([])
@@ -207,8 +213,8 @@ def _roofline(axes: Axes, floor: FloorReport, timing: Timing) -> None:
     edges = [min(intensity, ridge) / 8, ridge, max(intensity, ridge) * 8]
     axes.loglog(edges, [min(peak, edge * bandwidth) for edge in edges], color="black", linewidth=1, gid="roof")
     for measured, name, colour in (
-        (timing.reference, "reference", _REFERENCE),
-        (timing.candidate, "submission", _CANDIDATE),
+        (timing.reference, "reference", REFERENCE),
+        (timing.candidate, "submission", CANDIDATE),
     ):
         if measured.median_us > 0:
             rate = work[kind] / (measured.median_us / 1e6)
@@ -220,7 +226,7 @@ def _roofline(axes: Axes, floor: FloorReport, timing: Timing) -> None:
 
 
 def _share_of_peak(axes: Axes, floor: FloorReport, timing: Timing) -> None:
-    names, colours = ("reference", "submission"), (_REFERENCE, _CANDIDATE)
+    names, colours = ("reference", "submission"), (REFERENCE, CANDIDATE)
     shares = [
         100 * floor.us / measured.median_us if measured.median_us > 0 else 0.0
         for measured in (timing.reference, timing.candidate)
@@ -236,14 +242,9 @@ def _share_of_peak(axes: Axes, floor: FloorReport, timing: Timing) -> None:
 
 def _reached(timing: Timing, floor: FloorReport) -> str:
     share = "" if timing.fraction_of_floor is None else f", {100 * timing.fraction_of_floor:.3g} % of it reached"
-    divisor, unit = _unit(floor.us)
+    divisor, unit = in_unit(floor.us)
     return f"floor {floor.us / divisor:.4g} {unit} by {floor.bound_by.replace('_', ' ')}{share}"
 
 
-def _unit(us: float) -> tuple[float, str]:
-    """Microseconds of the unit that suits a time, and its name."""
-    return next(((size, unit) for size, unit in ((1e6, "s"), (1e3, "ms")) if us >= size), (1.0, "µs"))
-
-
 def _say(axes: Axes, words: str) -> None:
-    axes.text(0.5, 0.5, words, ha="center", va="center", wrap=True, color=_FAINT, transform=axes.transAxes)
+    axes.text(0.5, 0.5, words, ha="center", va="center", wrap=True, color=FAINT, transform=axes.transAxes)

@@ -8,7 +8,7 @@ import cli_fakes
 import pytest
 
 from harness.machine.locks import DeviceBusy
-from harness.report import Steadiness
+from harness.report import Steadiness, WorkloadResult
 
 
 def test_options_about_time_reach_the_engine(engine, harness):
@@ -55,6 +55,16 @@ def test_a_picture_is_drawn_from_the_report(engine, harness, tmp_path: Path):
     assert code == 0
     assert "ACCEPTED" in out
     assert "s6_v2.py on selective_scan" in (tmp_path / "times.svg").read_text()
+
+
+def test_of_several_workloads_there_is_a_picture_as_well(engine, harness, tmp_path: Path):
+    pytest.importorskip("matplotlib")
+    good = cli_fakes.accepted()
+    each = [WorkloadResult(name=name, timing=good.timing) for name in ("small", "large")]
+    engine(good.model_copy(update={"timing": None, "workloads": each}))
+    code, _, err = harness("run", "p", "s.py", "--plot", str(tmp_path / "times.svg"))
+    assert (code, "was not written" in err) == (0, False)
+    assert "2 of 2 workloads were timed" in (tmp_path / "times.svg").read_text()
 
 
 def test_a_picture_that_cant_be_is_refused_before_anything_is_graded(engine, harness, tmp_path: Path):
