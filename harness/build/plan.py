@@ -125,7 +125,7 @@ def make_plan(request: ExtensionRequest, toolchain: Toolchain, arch: tuple[str, 
         link_flags=(*torch_flags.link.fill(request.name, tuple(link)), *_required(request)),
         with_cuda=with_cuda,
         arch=tuple(dict.fromkeys(named)),
-        warnings=_foreign_architecture(named, arch) if with_cuda else (),
+        warnings=(*_foreign_architecture(named, arch), *_foreign_toolkit(toolchain)) if with_cuda else (),
     )
 
 
@@ -202,6 +202,23 @@ def choose_architecture(
     listed = re.findall(r"\d+\.\d+[af]?", arch_list or "")
     special = [name.replace(".", "") for name in listed if name[-1] in "af" and name[:-1] in arch]
     return _gencode(special[:1] or numbers), user
+
+
+def _foreign_toolkit(toolchain: Toolchain) -> tuple[Diagnostic, ...]:
+    if toolchain.foreign_cuda is None:
+        return ()
+    return (
+        Diagnostic(
+            file=None,
+            line=None,
+            column=None,
+            severity="warning",
+            message=f"compiled by the nvcc of CUDA {toolchain.foreign_cuda} for torch {toolchain.torch_version}, which "
+            f"is built for CUDA {toolchain.torch_cuda}",
+            hint=f"Torch's headers may not compile, and the extension gets a CUDA runtime of its own: on the grading "
+            f"machine, install the CUDA toolkit {toolchain.torch_cuda} or a torch for CUDA {toolchain.foreign_cuda}.",
+        ),
+    )
 
 
 def _foreign_architecture(named: list[str], arch: tuple[str, ...]) -> tuple[Diagnostic, ...]:

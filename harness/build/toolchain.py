@@ -15,6 +15,7 @@ import io
 import json
 import logging
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -84,6 +85,8 @@ class Toolchain:
     cuda_home: Path | None
     nvcc_version: str | None
     torch_version: str
+    torch_cuda: str | None
+    """The CUDA that torch is built for, `13.0`."""
     torch_root: Path
     cpu: Flags
     cuda: Flags | None
@@ -105,6 +108,12 @@ class Toolchain:
         if self.cuda_home is None or self.cuda is None:
             raise self.no_cuda or MissingCompiler("nvcc", "no CUDA compiler")
         return self.cuda_home / "bin" / "nvcc"
+
+    @property
+    def foreign_cuda(self) -> str | None:
+        """The toolkit's CUDA where its major version is not that of torch's: its runtime is then another one."""
+        own = _cuda_of(self.nvcc_version)
+        return own if own and self.torch_cuda and _major(own) != _major(self.torch_cuda) else None
 
     def flags(self, with_cuda: bool) -> Flags:
         """Torch's flags; raises MissingCompiler for CUDA where there is none."""
@@ -207,6 +216,7 @@ def _discover() -> Toolchain:
         cuda_home=cuda_home,
         nvcc_version=nvcc_version,
         torch_version=str(torch.__version__),
+        torch_cuda=torch.version.cuda,
         torch_root=torch_root,
         cpu=cpu,
         cuda=cuda,
@@ -265,11 +275,11 @@ def _find_cuda(torch: Any, cpp_extension: Any) -> tuple[Path | None, MissingComp
             f"The installed torch {torch.__version__} is built without CUDA, so CUDA sources can't be compiled "
             "against it: install a CUDA build of torch (pip install torch from the default index on Linux).",
         )
-    candidates = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), cpp_extension.CUDA_HOME, _nvcc_top()]
-    candidates += ["/usr/local/cuda", f"/usr/local/cuda-{torch.version.cuda}", "/usr"]
-    for candidate in candidates:
-        if candidate and (Path(candidate) / "bin" / "nvcc").exists() and _has_runtime_header(Path(candidate)):
-            return Path(candidate), None
+    found = [cpp_extension.CUDA_HOME, _nvcc_top(), "/usr/local/cuda", f"/usr/local/cuda-{torch.version.cuda}", "/usr"]
+    for candidates in ([os.environ.get("CUDA_HOME")], [os.environ.get("CUDA_PATH")], found):
+        if homes := [Path(home) for home in dict.fromkeys(candidates) if home and _is_toolkit(Path(home))]:
+            # Of several the first that has torch's own runtime.
+            return next((home for home in homes if _fits(home, torch.version.cuda)), homes[0]), None
     return None, MissingCompiler(
         "nvcc",
         f"There is no CUDA toolkit on this machine (nvcc and cuda_runtime.h were looked for in CUDA_HOME, PATH and "
@@ -277,8 +287,22 @@ def _find_cuda(torch: Any, cpp_extension: Any) -> tuple[Path | None, MissingComp
     )
 
 
-def _has_runtime_header(home: Path) -> bool:
-    return (home / "include" / "cuda_runtime.h").exists()
+def _is_toolkit(home: Path) -> bool:
+    return (home / "bin" / "nvcc").exists() and (home / "include" / "cuda_runtime.h").exists()
+
+
+def _fits(home: Path, cuda: str) -> bool:
+    return _major(_cuda_of(_nvcc_version(home)) or "") == _major(cuda)
+
+
+def _cuda_of(nvcc_version: str | None) -> str | None:
+    """`13.0`, from the last line of what nvcc says of its version."""
+    match = re.search(r"cuda_(\d+\.\d+)", nvcc_version or "")
+    return match[1] if match else None
+
+
+def _major(version: str) -> str:
+    return version.partition(".")[0]
 
 
 def _nvcc_top() -> str | None:

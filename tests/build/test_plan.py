@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import inspect
 from pathlib import Path
 from typing import Any
@@ -108,3 +109,14 @@ def test_a_form_of_the_devices_own_architecture_is_no_foreign_one() -> None:
     gencode, flags = choose_architecture(["-arch=sm_90a", "-O3"], ("9.0a",), None)
     assert gencode == ("-gencode=arch=compute_90a,code=sm_90a",)
     assert flags == ["-O3"]
+
+
+@pytest.mark.nvcc
+def test_a_toolkit_that_is_not_torchs_is_warned_of(toolchain: Toolchain) -> None:
+    other = dataclasses.replace(toolchain, torch_cuda="12.4", nvcc_version="Build cuda_13.0.r13.0/compiler.36424714_0")
+    (warning,) = plan_of(other, cuda_sources=["int f() { return 1; }"]).warnings
+    assert "CUDA 13.0" in warning.message
+    assert "CUDA toolkit 12.4" in str(warning.hint)
+    assert plan_of(other).warnings == ()
+    same = dataclasses.replace(other, torch_cuda="13.2")
+    assert plan_of(same, cuda_sources=["int f() { return 1; }"]).warnings == ()

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from harness.build import toolchain as toolchain_module
 from harness.build.toolchain import FlagTemplate, Toolchain, visible
 
 
@@ -60,3 +62,28 @@ def test_links_on_the_way_to_a_folder_are_shown_too(tmp_path: Path) -> None:
     name.symlink_to(between)
     assert {mount.source for mount in visible([name, real / "bin", tmp_path / "missing"])} == {name, between, real}
     assert os.path.realpath(name) == str(real)
+
+
+def _toolkit(folder: Path, cuda: str) -> Path:
+    """A CUDA toolkit as far as it is looked at."""
+    for part in ("bin", "include"):
+        (folder / part).mkdir(parents=True)
+    (folder / "include" / "cuda_runtime.h").touch()
+    nvcc = folder / "bin" / "nvcc"
+    nvcc.write_text(f"#!/bin/sh\necho Build cuda_{cuda}.r{cuda}/compiler.1_0\n")
+    nvcc.chmod(0o755)
+    return folder
+
+
+def test_of_several_toolkits_torchs_own_is_taken_and_a_named_one_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    newer, own = _toolkit(tmp_path / "newer", "13.0"), _toolkit(tmp_path / "own", "12.4")
+    monkeypatch.delenv("CUDA_HOME", raising=False)
+    monkeypatch.delenv("CUDA_PATH", raising=False)
+    monkeypatch.setattr(toolchain_module, "_nvcc_top", lambda: str(own))
+    torch = SimpleNamespace(version=SimpleNamespace(cuda="12.4"), __version__="2.6.0+cu124")
+    extension = SimpleNamespace(CUDA_HOME=str(newer))
+    assert toolchain_module._find_cuda(torch, extension) == (own, None)
+    monkeypatch.setenv("CUDA_HOME", str(newer))
+    assert toolchain_module._find_cuda(torch, extension) == (newer, None)
