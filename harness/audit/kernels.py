@@ -94,6 +94,12 @@ def base_name(shown: str) -> str:
     return text.rsplit(" ", 1)[-1].replace("\0", "(anonymous namespace)")
 
 
+def short(name: str, limit: int = 60) -> str:
+    """A kernel's name without return type, template arguments and parameters."""
+    base = base_name(name) or name
+    return base if len(base) <= limit else base[: limit - 3] + "..."
+
+
 def attribute(
     traced: Sequence[tuple[str, int, float]],
     *,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from rich.text import Text
 
+from harness.audit.kernels import short
 from harness.cli import text
 from harness.cli.sections import Row, row
 from harness.profiling.bounds import used
 from harness.profiling.result import Counters, Finding, KernelProfile, Profile
-from harness.profiling.words import short
 
 MAX_KERNELS = 5
 MAX_LINES = 5

@@ -41,6 +41,7 @@ from harness.clock.stats import (
     widened_ratio,
 )
 from harness.clock.steady import Watch
+from harness.figures import us
 from harness.judge.evidence import Evidence
 from harness.report import Baseline, LeafReport, Measurement, OutsideClock, Timing, Warning_
 from harness.seeds import Seeds
@@ -420,8 +421,8 @@ class TimeStage:
 def _unsure(found: Agreement) -> Warning_:
     return Warning_(
         code="time.weakly_confirmed",
-        message=f"The clocks could be {max(found.tolerance_us, found.single_tolerance_us):.1f} us apart here, and a "
-        f"call takes {found.single_us:.1f} us by the worker's: that it takes no longer rests on the worker's word.",
+        message=f"The clocks could be {us(max(found.tolerance_us, found.single_tolerance_us))} apart here, and a call "
+        f"takes {us(found.single_us)} by the worker's: that it takes no longer rests on the worker's word.",
     )
 
 

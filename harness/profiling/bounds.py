@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from harness.audit.kernels import short
+from harness.figures import percent, us
 from harness.profiling.result import Bound, CallTime, Counters, DeviceTime, KernelProfile
-from harness.profiling.words import percent, short, us
 
 LOW = 0.6
 """Use of neither memory nor SMs reaches this share of their peak: latency."""

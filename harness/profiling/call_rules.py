@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from harness.audit.kernels import short
+from harness.figures import amount, percent, times, us
 from harness.profiling.bounds import idle_us
 from harness.profiling.facts import Facts
 from harness.profiling.result import Finding, HostCall
-from harness.profiling.words import amount, percent, short, times, us
 
 _EXCESS = 1.3
 """Times the needed bytes from which on traffic is worth a sentence."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from harness.audit.kernels import short
+from harness.figures import amount, percent, times, us
 from harness.profiling.bounds import LOW
 from harness.profiling.facts import Facts, slack
 from harness.profiling.result import Counters, Finding, KernelProfile, Limiter
-from harness.profiling.words import amount, percent, short, times, us
 
 _SECTOR_FACTOR = 1.5
 _CONFLICTS = 0.2

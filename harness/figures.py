@@ -1,4 +1,4 @@
-"""Figures in the sentences of findings."""
+"""Figures in sentences: of findings, warnings and reasons."""
 
 from __future__ import annotations
 
@@ -28,12 +28,3 @@ def percent(share: float) -> str:
 def times(factor: float) -> str:
     """`16 times`, `1.4 times`."""
     return f"{factor:.3g} times"
-
-
-def short(name: str, limit: int = 60) -> str:
-    """A kernel's name without return type, template arguments and parameters."""
-    from harness.audit.kernels import base_name
-
-    base = base_name(name)
-    base = base or name
-    return base if len(base) <= limit else base[: limit - 3] + "..."
