@@ -1,18 +1,20 @@
-"""Small plots as SVG text: shares over a threshold, counts side by side, and values on a logarithmic axis.
+"""Small plots as SVG in HTML: shares over a threshold, counts side by side, and values on a logarithmic axis.
 
-Every text goes through `escape`: names come from files, and a page must show them and not run them.
+They are as wide as there is room, with letters of one size: along the width everything is in percent. Colours other
+than the verdicts' are the page's, which has a light and a dark set of them. Every text goes through `escape`: names
+come from files, and a page must show them and not run them.
 """
 
 from __future__ import annotations
 
 import html
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-_WIDTH = 720.0
-_LEFT = 220.0
-"""Room for names."""
-_ROW = 22.0
+_CURVE, _BOTTOM, _TOP = 220, 190.0, 10.0
+"""Of the curve: its height, and where 0 % and 100 % are, in pixels."""
+_EDGE = 3.0
+"""Room at both ends of a logarithmic axis, percent."""
 COLOURS = {
     "accepted": "#009e73",
     "wrong_answer": "#d55e00",
@@ -20,13 +22,14 @@ COLOURS = {
     "runtime_error": "#cc79a7",
     "time_limit": "#56b4e9",
     "memory_limit": "#0072b2",
-    "output_limit": "#005f86",
-    "rejected": "#000000",
+    "output_limit": "#3d8fa8",
+    "rejected": "currentColor",
     "invalid_submission": "#999999",
     "unstable": "#f0e442",
-    "judge_error": "#7f0000",
+    "judge_error": "#a8283a",
 }
-"""Of Okabe and Ito's palette as far as it goes, which people who confuse red and green can tell apart."""
+"""Of Okabe and Ito's palette as far as it goes, which people who confuse red and green can tell apart. Its black is the
+text's colour, which is white on a dark page."""
 
 
 def escape(text: object) -> str:
@@ -38,18 +41,20 @@ def escape(text: object) -> str:
 def stacked(rows: Sequence[tuple[str, Mapping[str, int]]]) -> str:
     """A bar for each row, its parts by verdict as shares of the row."""
     parts = []
-    for number, (name, counts) in enumerate(rows):
-        y = number * _ROW
-        parts.append(_name(name, y))
-        total, x = sum(counts.values()), _LEFT
+    for name, counts in rows:
+        total, x = sum(counts.values()), 0.0
+        bars = []
         for verdict in sorted(counts, key=list(COLOURS).index):
-            width = (_WIDTH - _LEFT) * counts[verdict] / total if total else 0.0
-            parts.append(
-                f'<rect x="{x:.1f}" y="{y + 3:.1f}" width="{width:.1f}" height="{_ROW - 6:.1f}" '
-                f'fill="{COLOURS[verdict]}"><title>{escape(name)}: {counts[verdict]} {escape(verdict)}</title></rect>'
+            width = 100 * counts[verdict] / total if total else 0.0
+            words = f"{escape(name)}: {counts[verdict]} {escape(verdict)}"
+            bars.append(
+                f'<rect x="{x:.2f}%" y="3" width="{width:.2f}%" height="16" fill="{COLOURS[verdict]}">'
+                f"<title>{words}</title></rect>"
             )
             x += width
-    return _svg(parts, len(rows) * _ROW)
+        said = ", ".join(f"{counts[verdict]} {verdict}" for verdict in sorted(counts, key=list(COLOURS).index))
+        parts.append(_row(name, _svg(bars, 22, said)))
+    return "".join(parts)
 
 
 def legend(verdicts: Sequence[str]) -> str:
@@ -66,51 +71,44 @@ def curve(speedups: Sequence[float], submissions: int) -> str:
     if not submissions:
         return ""
     low, high = _range(speedups)
-    height, bottom = 220.0, 190.0
-    left = 50.0
-
-    def at(p: float) -> float:
-        return left + (_WIDTH - left - 10) * (math.log(p) - math.log(low)) / (math.log(high) - math.log(low))
 
     def up(share: float) -> float:
-        return bottom - (bottom - 10) * share
+        return _BOTTOM - (_BOTTOM - _TOP) * share
 
-    parts = []
-    for share in (0.0, 0.25, 0.5, 0.75, 1.0):
-        parts.append(_line(left, up(share), _WIDTH - 10, up(share)))
-        parts.append(_text(left - 6, up(share) + 4, f"{100 * share:.0f} %", "end"))
-    parts += _ticks(low, high, at, 10, bottom)
-    left_over = sorted(speedups)
-    points = [(left, up(len(left_over) / submissions))]
-    for number, value in enumerate(left_over):
+    at = _axis(low, high)
+    parts = _ticks(low, high, at, _TOP, _BOTTOM)
+    shares = (0.0, 0.25, 0.5, 0.75, 1.0)
+    parts += [f'<line x1="0" y1="{up(share):.1f}" x2="100%" y2="{up(share):.1f}"/>' for share in shares]
+    ordered = sorted(speedups)
+    points = [(0.0, up(len(ordered) / submissions))]
+    for number, value in enumerate(ordered):
         points.append((at(value), points[-1][1]))
-        points.append((at(value), up((len(left_over) - number - 1) / submissions)))
-    points.append((_WIDTH - 10, points[-1][1]))
-    path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-    parts.append(f'<polyline points="{path}" fill="none" stroke="#0072b2" stroke-width="2"/>')
-    return _svg(parts, height)
+        points.append((at(value), up((len(ordered) - number - 1) / submissions)))
+    points.append((100.0, points[-1][1]))
+    path = " ".join(f"{x:.2f},{y:.1f}" for x, y in points)
+    parts.append(
+        f'<svg viewBox="0 0 100 {_CURVE}" preserveAspectRatio="none" width="100%" height="{_CURVE}">'
+        f'<polyline points="{path}" vector-effect="non-scaling-stroke"/></svg>'
+    )
+    parts += [f'<text class="quiet" x="2" y="{up(share) - 3:.1f}">{100 * share:.0f} %</text>' for share in shares]
+    return _svg(parts, _CURVE, f"{len(speedups)} of {submissions} submissions are right and were timed")
 
 
 def strips(rows: Sequence[tuple[str, Sequence[float], float | None]]) -> str:
     """A row of dots for each name, on one logarithmic axis, with a line at each row's mean."""
     low, high = _range([value for _, values, _ in rows for value in values])
-
-    def at(value: float) -> float:
-        return _LEFT + 10 + (_WIDTH - _LEFT - 20) * (math.log(value / low)) / math.log(high / low)
-
-    bottom = len(rows) * _ROW
-    parts = _ticks(low, high, at, 0, bottom)
-    for number, (name, values, mean) in enumerate(rows):
-        y = number * _ROW
-        parts.append(_name(name, y))
-        parts += [
-            f'<circle cx="{at(value):.1f}" cy="{y + _ROW / 2:.1f}" r="3.5" fill="#0072b2" fill-opacity="0.55">'
-            f"<title>{value:.4g}x</title></circle>"
-            for value in values
+    at = _axis(low, high)
+    parts = []
+    for name, values, mean in rows:
+        marks = _ticks(low, high, at, 0, 24, words=False)
+        marks += [
+            f'<circle cx="{at(value):.2f}%" cy="12" r="4"><title>{value:.4g}x</title></circle>' for value in values
         ]
         if mean:
-            parts.append(_line(at(mean), y + 2, at(mean), y + _ROW - 2, "#d55e00", 2))
-    return _svg(parts, bottom + 30)
+            marks.append(_line(at(mean), 2, 22, "mean"))
+        parts.append(_row(name, _svg(marks, 24, f"geometric mean {mean:.3g}x" if mean else "no mean")))
+    parts.append(_row("", _svg(_ticks(low, high, at, 0, 4), 22, "")))
+    return "".join(parts)
 
 
 def _range(values: Sequence[float]) -> tuple[float, float]:
@@ -120,32 +118,39 @@ def _range(values: Sequence[float]) -> tuple[float, float]:
     return low, high
 
 
-def _ticks(low: float, high: float, at: object, top: float, bottom: float) -> list[str]:
-    assert callable(at)
+def _axis(low: float, high: float) -> Callable[[float], float]:
+    """Where a value is, in percent of the width."""
+
+    def at(value: float) -> float:
+        return _EDGE + (100 - 2 * _EDGE) * math.log(value / low) / math.log(high / low)
+
+    return at
+
+
+def _ticks(
+    low: float, high: float, at: Callable[[float], float], top: float, bottom: float, *, words: bool = True
+) -> list[str]:
     first, last = round(math.log2(low)), round(math.log2(high))
-    step = max(1, (last - first) // 8)
+    step = max(1, math.ceil((last - first) / 7))
     parts = []
-    for power in range(first, last + 1, step):
-        value = 2.0**power
-        x = float(at(value))
-        parts.append(_line(x, top, x, bottom, "#000000" if power == 0 else "#dddddd"))
-        parts.append(_text(x, bottom + 16, f"{value:g}x", "middle"))
+    for power in range(first, last + 1):
+        if power % step == 0:  # so that 1 is one of them
+            parts.append(_line(at(2.0**power), top, bottom, "one" if power == 0 else ""))
+            if words:
+                x, y = at(2.0**power), bottom + 16
+                parts.append(f'<text x="{x:.2f}%" y="{y:.0f}" text-anchor="middle">{2.0**power:.3g}x</text>')
     return parts
 
 
-def _name(name: str, y: float) -> str:
-    shown = name if len(name) <= 32 else name[:31] + "\N{HORIZONTAL ELLIPSIS}"
-    return _text(_LEFT - 8, y + _ROW / 2 + 4, shown, "end")
+def _line(x: float, top: float, bottom: float, kind: str) -> str:
+    marked = f' class="{kind}"' if kind else ""
+    return f'<line x1="{x:.2f}%" y1="{top:.0f}" x2="{x:.2f}%" y2="{bottom:.0f}"{marked}/>'
 
 
-def _text(x: float, y: float, text: str, anchor: str) -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
+def _row(name: str, drawing: str) -> str:
+    return f'<div class="row"><span>{escape(name)}</span>{drawing}</div>'
 
 
-def _line(x1: float, y1: float, x2: float, y2: float, colour: str = "#dddddd", width: float = 1) -> str:
-    return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{colour}" stroke-width="{width:g}"/>'
-
-
-def _svg(parts: Sequence[str], height: float) -> str:
-    body = "".join(parts)
-    return f'<svg viewBox="0 0 {_WIDTH:.0f} {height:.0f}" role="img" font-size="12">{body}</svg>'
+def _svg(parts: Sequence[str], height: float, said: str) -> str:
+    shown = f'role="img" aria-label="{escape(said)}"' if said else 'aria-hidden="true"'
+    return f'<svg {shown} width="100%" height="{height:.0f}" font-size="12">{"".join(parts)}</svg>'
