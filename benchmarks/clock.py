@@ -53,7 +53,9 @@ def repeat(workloads: list[str], runs: int, at_once: int) -> None:
         timings = [report["timing"] for report in reports if report["verdict"] == "accepted"]
         if len(timings) < len(reports):
             print(f"{workload}: {len(reports) - len(timings)} of {len(reports)} gradings were not accepted:")
-            print({report["reason"]["code"] for report in reports})
+            print({report["reason"]["code"]: report["reason"]["message"] for report in reports})
+        if len(timings) < 2:
+            continue
         medians = [timing["candidate"]["median_us"] for timing in timings]
         middle = statistics.median(medians)
         intervals = [timing["candidate"]["ci95_us"] for timing in timings]
@@ -72,6 +74,8 @@ def repeat(workloads: list[str], runs: int, at_once: int) -> None:
         print(f" {min(apart):6.2f} .. {statistics.median(apart):5.2f} .. {max(apart):5.2f} {tolerance:8.2f}", end="")
         print(f" {min(alone):6.2f} .. {max(alone):5.2f}", end="")
         print(f" {confirmed:6d}/{len(timings)} {stage:8.2f} {samples:7.0f}", flush=True)
+        if said := {warning["code"] for report in reports for warning in report["warnings"]}:
+            print(f"{workload}: warnings of one or more: {', '.join(sorted(said))}", flush=True)
 
 
 def cupti_us(workload: str) -> float:
@@ -103,7 +107,11 @@ def truth(workloads: list[str], at_once: int) -> None:
     print(f"{'workload':10s} {'reported us':>12s} {'CUPTI us':>10s} {'apart us':>9s} {'apart %':>8s}")
     for workload in workloads:
         reports = graded([(str(PROBLEM / "scale.py"), workload)] * at_once, at_once)
-        reported = statistics.median(report["timing"]["candidate"]["median_us"] for report in reports)
+        timings = [report["timing"] for report in reports if report["verdict"] == "accepted"]
+        if not timings:
+            print(f"{workload}: not accepted: {reports[0]['reason']['message']}")
+            continue
+        reported = statistics.median(timing["candidate"]["median_us"] for timing in timings)
         with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
             told = pool.submit(cupti_us, workload).result()
         print(f"{workload:10s} {reported:12.3f} {told:10.3f} {reported - told:9.3f} {100 * (reported / told - 1):8.2f}")

@@ -106,6 +106,7 @@ def measure(device: Device, sandbox: Sandbox | None = None) -> Peaks:
 
     from harness.clock.offset import Offset, measure_offset
     from harness.clock.rates import cpu_rates, cuda_rates, launch_us
+    from harness.workers.worker import WorkerFailure
 
     place = torch.device(device.torch_name)
     try:
@@ -122,6 +123,10 @@ def measure(device: Device, sandbox: Sandbox | None = None) -> Peaks:
         raise DeviceError(
             f"{device.torch_name} can't be measured: {first_line}; see whether somebody else is using it."
         ) from error
+    except WorkerFailure as failure:  # of a process of ours: no submission's fault
+        raise DeviceError(
+            f"{device.torch_name} can't be measured: a process for it failed ({failure}); try again."
+        ) from failure
 
 
 def combine(

@@ -335,7 +335,9 @@ class Grading:
         # else it does: a floor from them would mislead.
         peaks = offset = None
         if self.device.kind == "cuda":
-            peaks = self._peaks()
+            # Nor may the submission's process have a say in it.
+            with candidate.stopped():
+                peaks = self._peaks()
             offset = Offset(peaks.event_offset_us, peaks.event_offset_half_us, peaks.null_kernel_us)
         stage = TimeStage(
             {"candidate": candidate, **baselines},

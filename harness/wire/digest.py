@@ -26,6 +26,8 @@ def column_sums(data: torch.Tensor, out: torch.Tensor, first_byte: int = 0) -> N
     `data` are the bytes of a tensor from `first_byte`, a multiple of 4, on. Sums of pieces that follow each other, each
     but the last a multiple of 4 bytes long, add up to that of the whole.
     """
+    if (data.data_ptr() | data.storage_offset()) % 4:
+        data = data.clone()  # part of a larger tensor, which begins in the middle of a word
     before, size = first_byte % _ROW_BYTES, data.numel()
     whole = 0 if before else size - size % _WIDE_BYTES
     if whole:

@@ -100,7 +100,7 @@ class DeviceWindow(Window):
     kind: Kind = "device"
 
     def __init__(self, fd: int, size: int, handle: Any, device: int) -> None:
-        self._handle = handle
+        self._handle, self._device = handle, device
         self._address = _map(handle, size, device)
         super().__init__(fd, size, torch.as_tensor(_Raw(self._address, size), device=f"cuda:{device}"))
 
@@ -117,25 +117,33 @@ class DeviceWindow(Window):
         flag = driver.CUmemAllocationGranularity_flags.CU_MEM_ALLOC_GRANULARITY_RECOMMENDED
         granularity = int(_done(driver.cuMemGetAllocationGranularity(properties, flag)))
         half = -(-half // granularity) * granularity
-        handle = _done(driver.cuMemCreate(2 * half, properties, 0))
+        handle, fd = _done(driver.cuMemCreate(2 * half, properties, 0)), -1
         try:
             fd = int(_done(driver.cuMemExportToShareableHandle(handle, _handle_type(), 0)))
+            return cls(fd, 2 * half, handle, device)
         except BaseException:
             driver.cuMemRelease(handle)
+            if fd >= 0:
+                os.close(fd)
             raise
-        return cls(fd, 2 * half, handle, device)
 
     @classmethod
     def open(cls, fd: int, size: int, device: int) -> DeviceWindow:
         """The other side's end."""
         from cuda.bindings import driver
 
-        return cls(fd, size, _done(driver.cuMemImportFromShareableHandle(fd, _handle_type())), device)
+        handle = _done(driver.cuMemImportFromShareableHandle(fd, _handle_type()))
+        try:
+            return cls(fd, size, handle, device)
+        except BaseException:
+            driver.cuMemRelease(handle)
+            raise
 
     def _release(self) -> None:
         from cuda.bindings import driver
 
-        torch.cuda.synchronize()
+        with contextlib.suppress(RuntimeError):  # a context that is lost has nothing under way
+            torch.cuda.synchronize(self._device)
         driver.cuMemUnmap(self._address, self.size)
         driver.cuMemAddressFree(self._address, self.size)
         driver.cuMemRelease(self._handle)
@@ -186,6 +194,7 @@ def _map(handle: Any, size: int, device: int) -> Any:
         access.flags = driver.CUmemAccess_flags.CU_MEM_ACCESS_FLAGS_PROT_READWRITE
         _done(driver.cuMemSetAccess(address, size, [access], 1))
     except BaseException:
+        driver.cuMemUnmap(address, size)  # says so where nothing is mapped
         driver.cuMemAddressFree(address, size)
         raise
     return address

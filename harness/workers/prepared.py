@@ -105,7 +105,7 @@ class PreparedWorkers:
         until = time.monotonic() + timeout_s
         while time.monotonic() < until:
             with self._changing:
-                if all(slot.ready(self._contexts) and not slot.taken for slot in self._slots):
+                if all(slot.settled and slot.ready(self._contexts) and not slot.taken for slot in self._slots):
                     return True
             time.sleep(0.02)
         return False
@@ -296,6 +296,11 @@ class _Slot:
         """Whether it has come as far as it can, and is nobody's yet."""
         process = self.process
         return process is not None and process.hello and (process.opened or not contexts)
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing is done to it any more: it is on the list of those that are idle as well."""
+        return self.preparing is not None and not self.preparing.is_alive()
 
     @property
     def importing(self) -> bool:

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.wire.digest import COLUMNS, Passing, column_sums, seal
+from harness.wire.transfer import flat_bytes
 
 
 def sums_of(data: bytes) -> torch.Tensor:
@@ -37,6 +38,14 @@ def test_pieces_add_up_to_the_whole(size: int, part: int, random: object) -> Non
     assert [first for _, first, _ in passing.through(pieces)] == list(range(0, size, step))
     assert passing.sums()[1].tolist() == by_hand(data)
     assert not passing.sums()[0].any()
+
+
+@given(st.integers(0, 9000), st.integers(0, 9), st.sampled_from([torch.uint8, torch.bfloat16, torch.float64]))
+def test_a_part_of_a_larger_tensor_has_the_sums_of_its_bytes(count: int, begins: int, dtype: torch.dtype) -> None:
+    whole = torch.arange(count + begins).to(dtype)
+    out = torch.zeros(COLUMNS, dtype=torch.int64)
+    column_sums(flat_bytes(whole[begins:]), out)
+    assert out.tolist() == by_hand(whole[begins:].clone().view(torch.uint8).numpy().tobytes())
 
 
 def test_a_seal_tells_one_bit() -> None:

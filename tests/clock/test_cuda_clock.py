@@ -1,0 +1,239 @@
+"""What a timed loop does on a CUDA device, in which order. No GPU: fake_cuda.py writes it down."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from fake_cuda import FakeCuda, FakeRuntime
+
+from harness.wire.digest import COLUMNS, column_sums, seal
+from harness.wire.mask import masked
+from harness.wire.transfer import TensorSpec, flat_bytes
+from harness.worker import memory as memory_module
+from harness.worker.clock import CudaClock, Turns
+from harness.worker.failure import Failure
+from harness.worker.memory import CudaMemory
+from harness.worker.runner import Runner
+
+CPU = torch.device("cpu")
+FLUSH = 1 << 12
+KEY = 0x123456789ABCDEF
+
+
+@pytest.fixture
+def cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCuda]:
+    fake = FakeCuda()
+    fake.install(monkeypatch)
+    with fake:
+        yield fake
+
+
+@pytest.fixture
+def runtime(cuda: FakeCuda, monkeypatch: pytest.MonkeyPatch) -> FakeRuntime:
+    fake = FakeRuntime(cuda.log)
+    monkeypatch.setattr(memory_module, "_loaded_runtime", lambda: fake)
+    return fake
+
+
+@pytest.fixture
+def memory(runtime: FakeRuntime) -> CudaMemory:
+    return CudaMemory(CPU)
+
+
+@pytest.fixture
+def clock(cuda: FakeCuda, memory: CudaMemory) -> CudaClock:
+    made = CudaClock(CPU, FLUSH, memory)
+    cuda.name(made._flush, "flush")
+    cuda.log.clear()
+    return made
+
+
+def turns_of(cuda: FakeCuda, calls: list[Any], **changes: Any) -> Turns:
+    fields: dict[str, Any] = {
+        "calls": calls,
+        "mode": "device",
+        "queue_us": 250.0,
+        "warm": False,
+        "before": lambda turn: cuda.log.append(f"before {turn}"),
+        "after": lambda turn, result: cuda.log.append(f"after {turn} {result}"),
+    }
+    return Turns(**fields | changes)
+
+
+def call_of(cuda: FakeCuda, name: str, operators: int = 1) -> Callable[[], str]:
+    work = cuda.name(torch.zeros(4), name)
+
+    def call() -> str:
+        for _ in range(operators):
+            work.add_(1)
+        return name
+
+    return call
+
+
+def ran(cuda: FakeCuda, clock: CudaClock, turns: Turns) -> list[str]:
+    clock.get_ready(turns)
+    cuda.log.clear()
+    clock.run(turns)
+    return cuda.log
+
+
+def test_a_call_stands_alone_between_its_events_behind_idling_and_a_cold_cache(
+    cuda: FakeCuda, clock: CudaClock
+) -> None:
+    turns = turns_of(cuda, [call_of(cuda, "a"), call_of(cuda, "b", 3), None])
+    assert ran(cuda, clock, turns) == [
+        *("before 0", "sleep 500000", "zero_ flush", "record(1)", "add_ a", "record(2)", "after 0 a"),
+        *("before 1", "sleep 500000", "zero_ flush", "record(3)", *["add_ b"] * 3, "record(4)", "after 1 b"),
+        *("before 2", "sleep 500000", "zero_ flush", "record(5)", "record(6)", "after 2 None"),
+        "wait",
+    ]
+    elapsed, host = clock.readings()
+    assert elapsed == pytest.approx([1.0, 3.0, 0.0])
+    assert len(host) == 3
+    # A shorter loop afterwards has the first events again, and no reading of the longer one.
+    ran(cuda, clock, turns_of(cuda, [call_of(cuda, "c", 2)]))
+    assert clock.readings()[0] == pytest.approx([2.0])
+    assert len(clock.readings()[1]) == 1
+
+
+def test_a_warm_call_is_made_twice_and_nothing_comes_between_but_idling(cuda: FakeCuda, clock: CudaClock) -> None:
+    log = ran(cuda, clock, turns_of(cuda, [call_of(cuda, "a")], warm=True))
+    assert log == ["before 0", "add_ a", "sleep 500000", "record(1)", "add_ a", "record(2)", "after 0 a", "wait"]
+
+
+def test_by_the_hosts_clock_the_device_is_waited_for_before_and_after(cuda: FakeCuda, clock: CudaClock) -> None:
+    log = ran(cuda, clock, turns_of(cuda, [call_of(cuda, "a")] * 2, mode="host"))
+    turn = ["zero_ flush", "wait", "add_ a", "wait"]
+    assert log == ["before 0", *turn, "after 0 a", "before 1", *turn, "after 1 a"]
+    assert clock.readings()[0] == clock.readings()[1]
+    assert len(clock.readings()[0]) == 2
+
+
+def test_before_a_loop_limits_are_set_back_and_the_device_is_woken(cuda: FakeCuda, clock: CudaClock) -> None:
+    clock.get_ready(turns_of(cuda, [None]))
+    assert cuda.log == ["limit 5 64", "limit 6 0", "reset L2", "sleep 2000000", "wait"]
+    # What the device does not know is no error of anybody's.
+    clock._memory.check_errors("a call")
+
+
+def test_free_blocks_of_this_device_are_poisoned_and_no_others(
+    cuda: FakeCuda, memory: CudaMemory, runtime: FakeRuntime
+) -> None:
+    def segment(device: int, address: int, *blocks: tuple[str, int]) -> dict[str, Any]:
+        return {
+            "device": device,
+            "address": address,
+            "blocks": [{"state": state, "size": size} for state, size in blocks],
+        }
+
+    cuda.segments = [
+        segment(0, 1000, ("active_allocated", 24), ("inactive", 8), ("active_pending_free", 16), ("inactive", 512)),
+        segment(1, 5000, ("inactive", 8)),
+    ]
+    cuda.log.clear()
+    memory.poison([256, 0])
+    assert cuda.log == ["fill_ 256", "fill_ 256", "wait", "memset 1024 0xff 8", "memset 1048 0xff 512"]
+    cuda.log.clear()
+    memory.poison([])
+    assert cuda.log == []
+
+
+def test_an_error_that_nobody_asked_about_belongs_to_its_call(
+    cuda: FakeCuda, memory: CudaMemory, runtime: FakeRuntime
+) -> None:
+    runtime.error = 9
+    with pytest.raises(Failure, match="invalid configuration argument") as caught:
+        memory.check_errors("the call")
+    assert caught.value.evidence["cuda_error"] == "cudaErrorInvalidConfiguration"
+    memory.check_errors("the next one")
+    runtime.error = 9
+    memory.settle()  # and one from before a call is not of that call
+    memory.check_errors("the call after that")
+
+
+class Wire:
+    """The grader's end: says `go` when the worker says that it is ready."""
+
+    def __init__(self, cuda: FakeCuda, page_fd: int) -> None:
+        self.sent: list[dict[str, Any]] = []
+        self._cuda, self._page_fd = cuda, page_fd
+        self.at_ready: Callable[[], None] = lambda: None
+
+    def send(self, message: dict[str, Any]) -> None:
+        self.sent.append(message)
+        self._cuda.log.append(message["type"])
+        self.at_ready()
+        threading.Timer(0.05, self._go).start()
+
+    def _go(self) -> None:
+        os.pwrite(self._page_fd, KEY.to_bytes(8, "big"), 8)
+        os.pwrite(self._page_fd, b"12345678", 0)
+
+    def take_descriptors(self) -> list[int]:
+        return [os.dup(self._page_fd)]
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_inputs_can_be_read_only_once_the_loop_has_begun(cuda: FakeCuda, clock: CudaClock, count: int) -> None:
+    page_fd = os.memfd_create("page")
+    os.ftruncate(page_fd, 4096)
+    wire = Wire(cuda, page_fd)
+    runner = Runner(wire)  # type: ignore[arg-type]
+    runner._clock, runner._memory = clock, clock._memory
+    runner.take_page({})
+    inputs = [torch.randn(48) for _ in range(count)]
+    pool = masked(tuple((each,) for each in inputs), KEY)
+    specs = [TensorSpec("float32", (48,))]
+    runner._values["pool"], runner._inputs["pool"] = pool, [each for (each,) in pool]
+    seen = []
+
+    def model(x: torch.Tensor) -> torch.Tensor:
+        cuda.log.append("call")
+        seen.append(x.clone())
+        return x * 2
+
+    runner._models["main"] = model
+    order = {
+        **{"model": "main", "kind": "calls", "inputs": "pool", "masked": True, "seeds": (), "turns": count},
+        **{"specs": [spec.to_json() for spec in specs], "mode": "device", "queue_us": 0.0, "warm": False},
+        **{"sealed": True, "restore_buffers": False, "outputs": "out"},
+    }
+
+    def at_ready() -> None:
+        assert not any(torch.equal(masked_, plain) for (masked_,), plain in zip(pool, inputs, strict=True))
+        assert "call" not in cuda.log
+
+    wire.at_ready = at_ready
+    cuda.log.clear()
+    began = time.monotonic()
+    answer = runner.time(order)
+    assert time.monotonic() - began > 0.04
+    ready = cuda.log.index("ready")
+    # The memory of outputs is poisoned, and the device is waited for, before the loop may begin.
+    assert cuda.log[:ready].count("fill_ 192") == count + 1
+    assert cuda.log[ready - 1] == "wait"
+    after = cuda.log[ready:]
+    assert after.index("call") > max(at for at, what in enumerate(after) if "xor" in what)
+    assert after.count("zero_ flush") == after.count("call") == count
+    assert after[-2:] == ["wait", f"copy_ {count * COLUMNS * 8}"]
+    assert all(torch.equal(got, wanted) for got, wanted in zip(seen, inputs, strict=True))
+    assert answer["type"] == "ran"
+    assert runner.ticket == b"12345678".hex()
+    sums = torch.zeros(count, 1, COLUMNS, dtype=torch.int64)
+    for number, each in enumerate(inputs):
+        column_sums(flat_bytes(each * 2), sums[number, 0])
+    assert answer["seal"] == seal(sums).hex() == os.pread(page_fd, 16, 24).hex()
+    assert os.pread(page_fd, 8, 16) == b"12345678"
+    cuda.log.append("wait")  # events are read in `times`, after what else is asked of the device
+    told = runner.times(order)
+    assert len(told["elapsed_us"]) == len(told["host_us"]) == len(told["outputs"]) == count
+    # A single output is copied on the spot: the copy is what it was when the call had returned.
+    assert [len(runner._calls[f"out{turn}"].early) for turn in range(count)] == [1 if count == 1 else 0] * count
+    os.close(page_fd)
