@@ -161,4 +161,4 @@ def test_with_the_keyboard_every_part_is_reached_and_every_table_scrolled(tab: A
     assert abs(name["x"] - box["x"]) < 3
     assert abs(tab.locator("thead th").first.bounding_box()["y"] - box["y"]) < 3
     tab.locator("nav a", has_text="Speedups").press("Enter")
-    until(tab, "scrollY > 500")
+    until(tab, "document.querySelector(':target')?.textContent === 'Speedups'")
