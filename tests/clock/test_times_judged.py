@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from harness import Verdict
@@ -80,3 +82,9 @@ def test_the_message_says_no_more_than_the_interval(comparison: str, says: str) 
     found = judge(Evidence(early=[leaf(True)], timing=timing(comparison)))
     assert found.verdict is Verdict.ACCEPTED
     assert says in found.reason.message
+
+
+def test_an_interval_that_could_not_be_made_is_not_told_as_figures() -> None:
+    endless = timing("undecided").model_copy(update={"speedup_ci95": (0.0, math.inf)})
+    found = judge(Evidence(early=[leaf(True)], timing=endless))
+    assert "1.01 times as fast as the reference (too few samples for an interval), which" in found.reason.message
