@@ -35,6 +35,10 @@ SHARES = {
 """Fields of Counters, and where ncu's details page has them in percent."""
 
 
+class NotProfiled(Exception):
+    """There is nothing to compare of a sample; the others go on."""
+
+
 def samples(only: list[str]) -> list[tuple[Path, Path]]:
     """Accepted samples for a GPU."""
     return [
@@ -53,15 +57,23 @@ def profiled(problem: Path, submission: Path, *options: str) -> tuple[float, Rep
     try:
         return seconds, Report.model_validate(json.loads(done.stdout))
     except ValueError:
-        sys.exit(f"{' '.join(command)} printed no report (exit code {done.returncode}):\n{done.stderr[-3000:]}")
+        raise NotProfiled(
+            f"{' '.join(command)} printed no report (exit code {done.returncode}):\n{done.stderr[-3000:]}"
+        ) from None
 
 
 def times(only: list[str]) -> int:
     """A line for each sample and way."""
     print(f"{'':24s} {'':8s} {'whole s':>8s} {'after build s':>14s} {'profile s':>10s} {'counted':>8s}  first finding")
+    failed = 0
     for problem, submission in samples(only):
         for option in ("--ncu", "--torch"):
-            seconds, report = profiled(problem, submission, option)
+            try:
+                seconds, report = profiled(problem, submission, option)
+            except NotProfiled as error:
+                failed = 1
+                print(f"{submission.stem:24s} {option:8s} {error}", flush=True)
+                continue
             stages = {stage.name: stage.seconds for stage in report.stages}
             after = sum(took for name, took in stages.items() if name not in ("load", "build"))
             found = report.profile
@@ -69,36 +81,53 @@ def times(only: list[str]) -> int:
             counted = 0 if found is None else found.counters.launches
             print(
                 f"{submission.stem:24s} {option:8s} {seconds:8.1f} {after:14.1f} {stages.get('profile', 0.0):10.1f} "
-                f"{counted:8d}  {first}"
+                f"{counted:8d}  {first}",
+                flush=True,
             )
             if found is not None and option == "--ncu" and not found.counters.read:
-                print(f"{'':24s} {found.counters.why_not}")
-    return 0
+                print(f"{'':24s} {found.counters.why_not}", flush=True)
+    return failed
 
 
 def compare(only: list[str]) -> int:
     """Each figure of the longest kernel beside ncu's own."""
     worst = 0
     for problem, submission in samples(only):
-        _, report = profiled(problem, submission, "--ncu")
-        if report.profile is None or not report.profile.counters.read:
-            why = report.reason.message if report.profile is None else report.profile.counters.why_not
-            sys.exit(f"{submission.name}: {why}")
-        launches = ncu_details.read(ncu_details.run(problem, submission))
-        print(f"{submission.name}: {report.profile.kernels[0].name}")
-        for name, ours, theirs in figures(report.profile, launches):
-            off = apart(ours, theirs)
-            worst |= off is None or off > WITHIN
-            shown = "" if off is None else f"{100 * off:7.2f} %"
-            print(f"  {name:24s} {_shown(ours):>14s} {_shown(theirs):>14s} {shown}")
-        for finding in report.profile.findings[:1]:
-            print(f"  first: {finding.message}")
+        try:
+            worst |= not _compared(problem, submission)
+        except NotProfiled as error:
+            worst = 1
+            print(f"{submission.name}: {error}", flush=True)
     return int(worst)
+
+
+def _compared(problem: Path, submission: Path) -> bool:
+    """One sample's table; whether all of it is near enough. Raises NotProfiled."""
+    _, report = profiled(problem, submission, "--ncu")
+    if report.profile is None or not report.profile.counters.read:
+        raise NotProfiled(report.reason.message if report.profile is None else report.profile.counters.why_not)
+    try:
+        launches = ncu_details.read(ncu_details.run(problem, submission))
+    except RuntimeError as error:
+        raise NotProfiled(f"ncu's own page: {error}") from None
+    print(f"{submission.name}: {report.profile.kernels[0].name}")
+    near = True
+    for name, ours, theirs in figures(report.profile, launches):
+        off = apart(ours, theirs)
+        near &= off is not None and off <= WITHIN
+        shown = "" if off is None else f"{100 * off:7.2f} %"
+        print(f"  {name:24s} {_shown(ours):>14s} {_shown(theirs):>14s} {shown}")
+    for finding in report.profile.findings[:1]:
+        print(f"  first: {finding.message}")
+    sys.stdout.flush()
+    return near
 
 
 def figures(profile: Profile, launches: list[ncu_details.Details]) -> list[tuple[str, Any, Any]]:
     """Name, our figure, ncu's, of the longest kernel that was counted."""
-    kernel = next(kernel for kernel in profile.kernels if kernel.counters is not None)
+    kernel = next((kernel for kernel in profile.kernels if kernel.counters is not None), None)
+    if kernel is None:
+        raise NotProfiled("none of the kernels that were counted is one of the longest that the trace shows")
     same = [launch for launch in launches if _base(launch.kernel) == _base(kernel.name)]
     counters = kernel.counters
     assert counters is not None

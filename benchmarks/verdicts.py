@@ -22,16 +22,16 @@ ROOT = Path(__file__).resolve().parent.parent
 STAGES = ("load", "build", "check", "time")
 
 
-def run(problem: Path, submission: Path, device: str) -> tuple[float, int, dict[str, Any]]:
-    """Seconds of the whole command, its exit code, its report."""
+def run(problem: Path, submission: Path, device: str) -> tuple[float, dict[str, Any] | str]:
+    """Seconds of the whole command; its report, or what it said where it printed none."""
     command = [sys.executable, "-m", "harness", "run", str(problem), str(submission), "--device", device, "--json", "-"]
     began = time.monotonic()
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
     seconds = time.monotonic() - began
     try:
-        return seconds, done.returncode, json.loads(done.stdout)
+        return seconds, json.loads(done.stdout)
     except ValueError:
-        sys.exit(f"{' '.join(command)} printed no report (exit code {done.returncode}):\n{done.stderr[-3000:]}")
+        return seconds, f"{' '.join(command)} printed no report (exit code {done.returncode}):\n{done.stderr[-3000:]}"
 
 
 def line(name: str, seconds: float, report: dict[str, Any]) -> str:
@@ -68,7 +68,11 @@ def main() -> int:
     print(f" {'compile':>7s}  {'median us':>10s} {'+-%':>5s} {'reference us':>12s} {'speedup':>8s}")
     wrong = 0
     for problem, submission, verdict, reason in jobs:
-        seconds, _, report = run(problem, submission, arguments.device)
+        seconds, report = run(problem, submission, arguments.device)
+        if isinstance(report, str):
+            wrong += 1
+            print(f"{submission.stem:24s} {report}", flush=True)
+            continue
         print(line(submission.stem, seconds, report), flush=True)
         if (report["verdict"], report["reason"]["code"]) != (verdict, reason):
             wrong += 1

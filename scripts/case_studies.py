@@ -55,13 +55,15 @@ def run(argv: list[str]) -> tuple[Report, str]:
         return Report.model_validate_json(path.read_text(encoding="utf-8")), done.stdout
 
 
-def measure(files: list[str]) -> None:
-    """Grade and profile these samples, or all where none is named; write everything that the pages show."""
+def measure(files: list[str]) -> bool:
+    """Grade and profile these samples, or all where none is named; write everything that the pages show. Whether all of
+    them came to a report: what is said of one that did not is on stderr, and its earlier figures stay."""
     RESULTS.mkdir(parents=True, exist_ok=True)
     rows = {row["file"]: row for row in load_rows()}
     unknown = set(files) - {entry.file for entry in entries()}
     if unknown:
         raise SystemExit(f"{sorted(unknown)[0]} is not among the samples for a GPU in submissions/expected.toml.")
+    whole = True
     for entry in entries():
         if files and entry.file not in files:
             continue
@@ -69,12 +71,18 @@ def measure(files: list[str]) -> None:
         picture = PAGES / f"{stem}.svg"
         print(entry.file, file=sys.stderr, flush=True)
         plot = ("--plot", str(picture.relative_to(ROOT))) if entry.verdict == "accepted" else ()
-        report, text = run(command(entry, "run", "--device", "cuda", *plot))
+        try:
+            report, text = run(command(entry, "run", "--device", "cuda", *plot))
+            profiled = run(command(entry, "profile", "--device", "cuda"))[0] if report.accepted else None
+        except RuntimeError as error:
+            whole = False
+            print(error, file=sys.stderr, flush=True)
+            continue
         (RESULTS / f"{stem}.txt").write_text(text, encoding="utf-8")
-        profiled = run(command(entry, "profile", "--device", "cuda"))[0] if report.accepted else None
         rows[entry.file] = row_of(entry, report, profiled)
         kept = [rows[each.file] for each in entries() if each.file in rows]
         (RESULTS / "case_studies.json").write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+    return whole
 
 
 def row_of(entry: ExpectedSubmission, report: Report, profiled: Report | None) -> Row:
@@ -147,8 +155,7 @@ def with_table(page: str, problem: str, rows: list[Row]) -> str:
 def main() -> int:
     """Measure, print or write."""
     if "--measure" in sys.argv:
-        measure([argument for argument in sys.argv[1:] if not argument.startswith("--")])
-        return 0
+        return 0 if measure([argument for argument in sys.argv[1:] if not argument.startswith("--")]) else 1
     rows = load_rows()
     for problem in PROBLEMS:
         path = PAGES / f"{problem}.md"

@@ -91,7 +91,7 @@ class Page:
         """What a worker is run by so that its launches are counted."""
         real = ncu.path.resolve()
         # The program beside CUDA's others may be a script that looks for the installation elsewhere.
-        folders = {real.parent, *(Path(name) for name in _INSTALLED if Path(name).is_dir())}
+        folders = {_installation(real), *(Path(name) for name in _INSTALLED if Path(name).is_dir())}
         return Wrapper(
             argv=(str(real), *options(f"/proc/self/fd/{self.fd}", what)),
             mounts=tuple(Mount(folder) for folder in sorted(folders) if not folder.is_relative_to("/usr")),
@@ -103,6 +103,13 @@ class Page:
     def text(self) -> str:
         """What is in it by now; the first part of more than anybody needs."""
         return os.pread(self.fd, _PAGE_BYTES_MAX, 0).decode(errors="replace")
+
+
+def _installation(program: Path) -> Path:
+    """The folder to be seen for ncu to run: ROOT of ROOT/ncu, a script, and of ROOT/target/PLATFORM/ncu, the program
+    itself, which reads ROOT/sections at every start and runs nothing without it."""
+    target = program.parent.parent
+    return target.parent if target.name == "target" else program.parent
 
 
 @contextlib.contextmanager

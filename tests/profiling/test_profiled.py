@@ -99,6 +99,18 @@ def test_nsight_compute_is_found_on_the_path_or_in_cuda_home(tmp_path, monkeypat
     assert found is None or found.path != tool
 
 
+@pytest.mark.parametrize("program", ["ncu", "target/linux-desktop-glibc_2_11_3-x64/ncu"])
+def test_the_sandbox_shows_the_whole_of_an_installation_also_behind_a_link(tmp_path, program):
+    real = tmp_path / "2025.3.1" / program
+    real.parent.mkdir(parents=True)
+    real.touch()
+    (tmp_path / "ncu").symlink_to(real)
+    with ncu.page() as page:
+        wrapper = page.wrapper(ncu.Ncu(tmp_path / "ncu", "2025.3.1.0"), ncu.reading())
+    assert wrapper.argv[0] == str(real)
+    assert tmp_path / "2025.3.1" in [mount.source for mount in wrapper.mounts]
+
+
 @pytest.fixture
 def counted(problem: Path, tmp_path: Path) -> Callable[..., Counted]:
     """One call in a worker of the usual sandbox, under a script in the place of Nsight Compute."""
