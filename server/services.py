@@ -14,7 +14,7 @@ from server.arrivals import Arrivals
 from server.catalogue import Catalogue
 from server.keys import Rates
 from server.queue import AgentsHere, WaitsFor
-from server.results import Leaderboards
+from server.ranked import Leaderboards
 from server.settings import Settings
 from server.store import Database, StoreAway, Submission
 

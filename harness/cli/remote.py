@@ -154,16 +154,13 @@ def leaderboard(
     if as_json:
         print(json.dumps(board, indent=2))
         return 0
+    from harness.client.marks import entry_line, marks_of
+
     print(one_line(f"{board['problem']} ({board['workload'] or 'no workload'}) on {board['device'] or 'no device'}"))
     for entry in board["entries"]:
-        low, high = entry["ci95_us"]
-        tied = "=" if entry["tied"] else ""
-        print(
-            one_line(
-                f"{entry['rank']}{tied} {entry['time_us']:.4g} us ({low:.4g} to {high:.4g}), "
-                f"{entry['speedup']:.3g}x, {entry['user']}"
-            )
-        )
+        print(one_line(entry_line(entry)))
+    for mark in marks_of(board["entries"]):
+        say(f"{mark.short}: {mark.sentence[0].lower()}{mark.sentence[1:]}")
     return 0
 
 

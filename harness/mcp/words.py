@@ -144,13 +144,12 @@ def device_words(found: DeviceFound) -> str:
 
 def board_words(board: dict[str, Any]) -> str:
     """A leaderboard as a server tells it."""
+    from harness.client.marks import entry_line, marks_of  # whoever has a board has the client's packages
+
     lines = [f"{board['problem']} ({board['workload'] or 'no workload'}) on {board['device'] or 'no device'}"]
-    for entry in board["entries"][:MAX_LISTED]:
-        low, high = entry["ci95_us"]
-        lines.append(
-            f"{entry['rank']}{'=' if entry['tied'] else ''} {entry['time_us']:.4g} us ({low:.4g} to {high:.4g}), "
-            f"{entry['speedup']:.3g}x, {entry['user']}"
-        )
+    shown = board["entries"][:MAX_LISTED]
+    lines += map(entry_line, shown)
+    lines += [f"{mark.short}: {mark.sentence}" for mark in marks_of(shown)]
     return capped("\n".join(text.one_line(line, 300) for line in lines))
 
 

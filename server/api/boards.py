@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any
+from functools import lru_cache
+from typing import Annotated, Any, NamedTuple
 
 from fastapi import APIRouter, Path, Query, Response
 from pydantic import BaseModel, ConfigDict
@@ -15,7 +16,8 @@ from server.api.auth import KEY_OPTIONAL, Reader, Serving
 from server.api.models import when
 from server.api.problems_json import KEYED, ApiError, responses
 from server.keys import Caller
-from server.results import BoardKey, Entry
+from server.ranked import Best, Entry
+from server.results import BoardKey
 from server.services import Services
 from server.store import Agent, Attempt, Submission
 from server.store.models import AttemptState
@@ -94,6 +96,8 @@ class LeaderboardEntry(_Model):
     speedup_ci95: tuple[float, float]
     fraction_of_floor: float | None
     at: datetime
+    warnings: list[str]
+    """Codes of the report's warnings that bear on the time, such as `time.weakly_confirmed`. They change no rank."""
     submission: str | None
     """Told to its user and to admins only."""
 
@@ -222,49 +226,96 @@ def board(
 ) -> Response:
     """Who is fastest. Without a device or workload, the board that has the most entries."""
     # Not for FastAPI to look through once more: a board may have a thousand entries.
-    shown = board_view(serving, caller, problem, device, workload, limit)
-    return Response(shown.model_dump_json(), media_type="application/json")
+    found = find_board(serving, caller, problem, device, workload, limit)
+    head = _view(found, []).model_dump_json()
+    entries = ",".join(_entry_json(entry, _may_see(entry, caller)) for entry in found.entries)
+    return Response(f"{head.removesuffix(_NO_ENTRIES)}[{entries}]}}", media_type="application/json")
 
 
-def board_view(
+_NO_ENTRIES = "[]}"
+"""How a board without entries ends: they are its last field."""
+
+
+class FoundBoard(NamedTuple):
+    """A board, and the others of its problem."""
+
+    problem: Problem
+    device: str | None
+    workload: str | None
+    boards: dict[str, list[str]]
+    entries: list[Entry]
+
+
+def find_board(
     serving: Services, caller: Caller | None, name: str, device: str | None, workload: str | None, limit: int
-) -> LeaderboardView:
+) -> FoundBoard:
     """A leaderboard for whoever may see it. Raises ApiError."""
     if caller is None and not serving.settings.public_leaderboard:
         raise ApiError(401, "no-key", "Leaderboards are shown only to those who have a key here.")
     problem = find_problem(serving, name)
     with serving.database.read() as session:
         there = serving.leaderboards.boards(session, problem.id, problem.version)
+        shown = there.by_device
         if device is None:
-            device = next((name for name, loads in there.items() if workload in (None, *loads)), None)
+            device = next((name for name, loads in shown.items() if workload in (None, *loads)), None)
         if workload is None:
-            workload = there[device][0] if device in there else None
+            workload = shown[device][0] if device in shown else None
         entries: list[Entry] = []
         # Only what is among the boards is asked for: a name from a request goes no further than this look-up.
-        if device is not None and workload is not None and workload in there.get(device, ()):
+        if device is not None and workload is not None and workload in shown.get(device, ()):
             key = BoardKey(problem.id, problem.version, workload, device)
-            entries = serving.leaderboards.entries(session, key)[:limit]
+            entries = serving.leaderboards.entries(session, key, there.changes[key])[:limit]
+    return FoundBoard(problem, device, workload, shown, entries)
+
+
+def board_view(
+    serving: Services, caller: Caller | None, name: str, device: str | None, workload: str | None, limit: int
+) -> LeaderboardView:
+    """The same as the document that it is."""
+    found = find_board(serving, caller, name, device, workload, limit)
+    return _view(found, [_entry(entry, _may_see(entry, caller)) for entry in found.entries])
+
+
+def _view(found: FoundBoard, entries: list[LeaderboardEntry]) -> LeaderboardView:
     return LeaderboardView(
-        problem=problem.id,
-        problem_version=problem.version,
-        workload=workload,
-        device=device,
-        boards=there,
-        entries=[_entry(entry, caller) for entry in entries],
+        problem=found.problem.id,
+        problem_version=found.problem.version,
+        workload=found.workload,
+        device=found.device,
+        boards=found.boards,
+        entries=entries,
     )
 
 
-def _entry(entry: Entry, caller: Caller | None) -> LeaderboardEntry:
-    may_see = caller is not None and (caller.admin or caller.user_id == entry.user_id)
+def _may_see(entry: Entry, caller: Caller | None) -> bool:
+    return caller is not None and (caller.admin or caller.user_id == entry.best.user_id)
+
+
+def _entry(entry: Entry, may_see: bool) -> LeaderboardEntry:
+    best = entry.best
     return LeaderboardEntry(
         rank=entry.rank,
         tied=entry.tied,
-        user=entry.user,
-        time_us=entry.median_us,
-        ci95_us=(entry.low_us, entry.high_us),
-        speedup=entry.speedup,
-        speedup_ci95=(entry.speedup_low, entry.speedup_high),
-        fraction_of_floor=entry.fraction_of_floor,
-        at=when(entry.at),
-        submission=entry.submission_id if may_see else None,
+        user=best.user,
+        time_us=best.median_us,
+        ci95_us=(best.low_us, best.high_us),
+        speedup=best.speedup,
+        speedup_ci95=(best.speedup_low, best.speedup_high),
+        fraction_of_floor=best.fraction_of_floor,
+        at=when(best.at),
+        warnings=best.warnings.split(),
+        submission=best.submission_id if may_see else None,
     )
+
+
+def _entry_json(entry: Entry, may_see: bool) -> str:
+    """The same as JSON: rank and tie change with others' answers, and the rest is written once."""
+    tied = "true" if entry.tied else "false"
+    submission = f'"{entry.best.submission_id}"' if may_see else "null"
+    return f'{{"rank":{entry.rank},"tied":{tied},{_rest_json(entry.best)},"submission":{submission}}}'
+
+
+@lru_cache(maxsize=20_000)
+def _rest_json(best: Best) -> str:
+    whole = _entry(Entry(0, False, best), False).model_dump_json()
+    return whole.removeprefix('{"rank":0,"tied":false,').removesuffix(',"submission":null}')

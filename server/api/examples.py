@@ -78,6 +78,7 @@ LEADERBOARD: dict[str, Any] = {
             "speedup_ci95": [120.0, 145.6],
             "fraction_of_floor": 0.027,
             "at": "2026-11-29T20:17:41Z",
+            "warnings": [],
             "submission": None,
         }
     ],

@@ -18,6 +18,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 
+from harness.client.marks import MARKS
 from server import jobs
 from server.api.auth import COOKIE, Serving, caller_of, own_submission
 from server.api.boards import ProblemView, board_view, device_views, find_problem, problem_view, problems
@@ -130,7 +131,11 @@ def leaderboard(
     plotted = board.entries[:_PLOTTED]
     rows, ticks = intervals([(entry.ci95_us[0], entry.time_us, entry.ci95_us[1]) for entry in plotted])
     workloads = sorted({name for names in board.boards.values() for name in names})
-    return page("leaderboard.html", caller, title=title, board=board, workloads=workloads, rows=rows, ticks=ticks)
+    told = {code for entry in board.entries for code in entry.warnings}
+    marks = [(code, mark) for code, mark in MARKS.items() if code in told]
+    return page(
+        "leaderboard.html", caller, title=title, board=board, workloads=workloads, rows=rows, ticks=ticks, marks=marks
+    )
 
 
 @router.get("/submissions")

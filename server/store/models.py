@@ -206,6 +206,8 @@ class Result(Base):
     speedup_high: Mapped[float] = mapped_column(Float(53))
     fraction_of_floor: Mapped[float | None] = mapped_column(Float(53))
     at: Mapped[float] = mapped_column(Float(53))
+    warnings: Mapped[str] = mapped_column(Text, default="", server_default="")
+    """The codes of the report's warnings that a board shows beside the time, with spaces between them."""
 
 
 class Standing(Base):

@@ -8,7 +8,7 @@ import math
 import re
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -82,11 +82,13 @@ def report_of(
     evidence: dict[str, Any] | None = None,
     message: str = "Right.",
     log: str = "",
+    warnings: Sequence[str] = (),
 ) -> dict[str, Any]:
     """A report about what an agent was given."""
     report = json.loads(json.dumps(_EXAMPLE))
     report["mode"], report["verdict"], report["log"] = work["mode"], verdict, log
     report["reason"] = {"code": code, "message": message, "evidence": evidence or {}}
+    report["warnings"] = [{"code": code, "message": "So.", "evidence": {}} for code in warnings]
     workload = work["workload"] or "default"
     report["problem"] |= {"id": work["problem"], "version": work["problem_version"], "workload": workload}
     report["submission"] = {

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy.orm import undefer
 
-from server.results import BoardKey, leaderboard
+from server.ranked import KeptBoard
+from server.results import BoardKey
 from server.store import Base, Database, Submission
+
+# One of these codes is in a text and no warning.
+REPORT = json.dumps(
+    {
+        "warnings": [{"code": "time.not_timed"}, {"code": "audit.trace_incomplete"}, {"code": "time.weakly_confirmed"}],
+        "log": ["device.busy"],
+    }
+)
 
 
 @pytest.fixture
@@ -52,6 +63,8 @@ def old(empty_url: str) -> Database:
                 ),
                 {"number": number, "user": user, "median": median},
             )
+        connection.execute(sa.text("UPDATE submissions SET report = :report WHERE number = 9"), {"report": REPORT})
+        connection.execute(sa.text("UPDATE submissions SET report = '{}' WHERE number = 10"))
     return database
 
 
@@ -60,11 +73,12 @@ def test_an_old_store_is_upgraded_with_its_rows(old: Database):
     with old.read() as session:
         wanted = sa.select(Submission).options(undefer(Submission.source)).where(Submission.number == 7)
         kept = session.scalars(wanted).one()
-        board = leaderboard(session, BoardKey("p", "v", "w", "d"))
-    assert [(entry.user, entry.submission_id, entry.rank) for entry in board] == [
+        board = KeptBoard(BoardKey("p", "v", "w", "d")).entries(session, 1)
+    assert [(entry.best.user, entry.best.submission_id, entry.rank) for entry in board] == [
         ("ada", "old9", 1),
         ("bob", "old11", 2),
     ]
+    assert [entry.best.warnings for entry in board] == ["time.weakly_confirmed audit.trace_incomplete", ""]
     assert (kept.id, kept.state, kept.created_at, kept.source) == ("abc", "queued", 12.5, b"class ModelNew: ...")
     assert kept.regrade_of is None
     assert kept.file_name is None
