@@ -14,6 +14,7 @@ from starlette.concurrency import run_in_threadpool
 from harness.version import VERSION
 from server import jobs
 from server.api import agents, boards, document, metrics, problems_json, submissions
+from server.api.auth import sender
 from server.api.headers import SafeHeaders
 from server.api.limits import BodyLimits
 from server.api.stream import Streams
@@ -58,7 +59,7 @@ def make_app(serving: Services) -> FastAPI:
     routes.install(app)
     document.install(app)
 
-    app.add_middleware(BodyLimits, settings=serving.settings)
+    app.add_middleware(BodyLimits, settings=serving.settings, sender=sender(serving))
     app.add_middleware(SafeHeaders)
     app.add_middleware(metrics.Measured, metrics=app.state.metrics, serving=serving)
     return app

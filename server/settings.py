@@ -24,6 +24,8 @@ class Settings:
     """Of a request. A source is 1 MiB at most, and in JSON a character may take six bytes."""
     max_report_bytes: int = 32 << 20
     """Of a request of an agent."""
+    bodies_bytes: int = 256 << 20
+    """Of large bodies that are in memory at a time; of one key a quarter."""
     body_s: float = 30.0
     """In which a request's body has to arrive."""
     connections: int = 2000

@@ -14,6 +14,7 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from sqlalchemy import select
 from sqlalchemy.orm import InstrumentedAttribute, undefer
 from starlette.concurrency import run_in_threadpool
+from starlette.types import Scope
 
 from server.api.problems_json import ApiError
 from server.keys import Caller, find
@@ -60,6 +61,23 @@ def caller_of(serving: Services, text: str) -> Caller:
                 {"Retry-After": str(int(wait_s) + 1)},
             )
     return caller
+
+
+def sender(serving: Services) -> Callable[[Scope], Awaitable[Caller | None]]:
+    """Finds out whose key came with a request, of an API's client or of a page's form, before anything else is done
+    with it."""
+
+    def look(text: str) -> Caller | None:
+        with serving.database.read() as session:
+            return find(session, text)
+
+    async def found(scope: Scope) -> Caller | None:
+        request = Request(scope)
+        header = request.headers.get("authorization")
+        text = request.cookies.get(COOKIE) if header is None else header.partition(" ")[2].strip()
+        return None if text is None else await run_in_threadpool(look, text)
+
+    return found
 
 
 async def optional_caller(

@@ -48,6 +48,12 @@ class ApiError(Exception):
         self.status, self.code, self.detail, self.headers = status, code, detail, dict(headers or {})
 
 
+def no_store() -> ApiError:
+    """What is said while the store is away."""
+    detail = "The server can't reach its store; try again, with the same Idempotency-Key where you sent one."
+    return ApiError(503, "no-store", detail, {"Retry-After": str(RETRY_S)})
+
+
 def document(status: int, code: str, detail: str) -> dict[str, Any]:
     """The body of an error."""
     return ProblemDocument(
@@ -118,8 +124,8 @@ def install(app: FastAPI, as_page: Callable[[int, str], Response]) -> None:
     @app.exception_handler(StoreAway)
     async def away(request: Request, error: StoreAway) -> Response:
         request.app.state.services.store_is_away(error)
-        detail = "The server can't reach its store; try again, with the same Idempotency-Key where you sent one."
-        return answer_to(request.scope, 503, "no-store", detail, {"Retry-After": str(RETRY_S)})
+        told = no_store()
+        return answer_to(request.scope, told.status, told.code, told.detail, told.headers)
 
     @app.exception_handler(Exception)
     async def unexpected(request: Request, error: Exception) -> Response:

@@ -21,19 +21,27 @@ from server import protocol
 from server.agent.link import Link, Refused, Unreachable
 from server.agent.loop import _Reporter
 from server.api.limits import BodyLimits
+from server.keys import Caller
 from server.log import NowAndThen
 from server.serve import ServeError, _within_descriptors
 from server.settings import Settings
 
+CALLER = Caller(1, "ada", "key", "solver", None, None)
 
-def answered(messages: list[dict[str, Any]], settings: Settings) -> int:
+
+def answered(
+    messages: list[dict[str, Any]],
+    limits: BodyLimits,
+    *,
+    path: str = "/v1/submissions",
+    headers: dict[str, str] | None = None,
+) -> int:
     """The status with which a request of these messages is answered; after the last one, nothing comes."""
-    sent: list[dict[str, Any]] = []
+    return asyncio.run(answer(messages, limits, path, headers or {}))
 
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        body = (await receive())["body"]
-        await send({"type": "http.response.start", "status": 200, "headers": []})
-        await send({"type": "http.response.body", "body": body})
+
+async def answer(messages: list[dict[str, Any]], limits: BodyLimits, path: str, headers: dict[str, str]) -> int:
+    sent: list[dict[str, Any]] = []
 
     async def receive() -> dict[str, Any]:
         if messages:
@@ -44,9 +52,21 @@ def answered(messages: list[dict[str, Any]], settings: Settings) -> int:
     async def send(message: dict[str, Any]) -> None:
         sent.append(message)
 
-    scope = {"type": "http", "method": "POST", "path": "/v1/submissions", "headers": []}
-    asyncio.run(BodyLimits(app, settings)(scope, receive, send))  # type: ignore[arg-type]
+    told = [(name.encode(), value.encode()) for name, value in headers.items()]
+    await limits({"type": "http", "method": "POST", "path": path, "headers": told}, receive, send)  # type: ignore[arg-type]
     return int(sent[0]["status"])
+
+
+def limits_of(settings: Settings, caller: Caller | None = None, app: Any = None) -> BodyLimits:
+    async def echo(scope: Any, receive: Any, send: Any) -> None:
+        body = (await receive())["body"]
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": body})
+
+    async def sender(_: Any) -> Caller | None:
+        return caller
+
+    return BodyLimits(app or echo, settings, sender)
 
 
 def piece(size: int, more: bool = True) -> dict[str, Any]:
@@ -54,10 +74,58 @@ def piece(size: int, more: bool = True) -> dict[str, Any]:
 
 
 def test_a_body_has_to_end_in_time_and_within_its_limit():
-    settings = replace(Settings(problems=Path()), max_body_bytes=100, body_s=0.2)
-    assert answered([piece(60), piece(40, more=False)], settings) == 200
-    assert answered([piece(60), piece(41), piece(1)], settings) == 413
-    assert answered([piece(60)], settings) == 408
+    limits = limits_of(replace(Settings(problems=Path()), max_body_bytes=100, body_s=0.2))
+    assert answered([piece(60), piece(40, more=False)], limits) == 200
+    assert answered([piece(60), piece(41), piece(1)], limits) == 413
+    assert answered([piece(60), piece(41, more=False)], limits) == 413
+    assert answered([], limits, headers={"content-length": "101"}) == 413
+    assert answered([], limits, headers={"content-length": "1" * 30}) == 413
+    assert answered([piece(60)], limits) == 408
+
+
+def test_nobody_without_a_key_sends_much():
+    settings = Settings(problems=Path())
+    small, large = [piece(60_000, more=False)], [piece(60_000), piece(60_000, more=False)]
+    nobody, solver = limits_of(settings), limits_of(settings, CALLER)
+    agent = limits_of(settings, replace(CALLER, role="agent"))
+    assert answered(list(small), nobody) == 200
+    assert answered(list(large), nobody) == 401
+    assert answered([], nobody, headers={"content-length": "120000"}) == 401, "none of it has to come"
+    assert answered(list(large), solver) == 200
+    assert answered(list(large), solver, path="/v1/agent/attempts/1/report") == 401
+    assert answered(list(large), agent, path="/v1/agent/attempts/1/report") == 200
+    assert answered([piece(5 << 20), piece(1)], solver) == 413
+
+
+def test_the_bodies_of_one_key_leave_room_for_others():
+    callers = [CALLER, CALLER, CALLER, replace(CALLER, key_id="other")]
+
+    async def send_all() -> list[int]:
+        go_on = asyncio.Event()
+
+        async def slow(scope: Any, receive: Any, send: Any) -> None:
+            await go_on.wait()
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": b""})
+
+        left = list(callers)
+
+        async def sender(_: Any) -> Caller:
+            return left.pop(0)
+
+        # Room for two of each key, and for eight of all.
+        limits = BodyLimits(slow, replace(Settings(problems=Path()), bodies_bytes=800_000), sender)
+        size = {"content-length": "100000"}
+        asked = [
+            asyncio.create_task(answer([piece(100_000, more=False)], limits, "/v1/submissions", size)) for _ in callers
+        ]
+        await asyncio.sleep(0.1)
+        go_on.set()
+        found = await asyncio.gather(*asked)
+        left.append(CALLER)
+        return [*found, await answer([piece(100_000, more=False)], limits, "/v1/submissions", size)]
+
+    assert asyncio.run(send_all()) == [200, 200, 429, 200, 200]
 
 
 class Network:
