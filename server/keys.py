@@ -26,6 +26,9 @@ ROLES: tuple[Role, ...] = ("solver", "admin", "agent")
 _FORM = re.compile(r"kh_([0-9a-f]{16})_([A-Za-z0-9_-]{43})")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
+_BUCKETS = 10_000
+"""From so many on, those that are full are dropped."""
+
 
 class KeyError_(Exception):
     """A key that can't be made or isn't there. The message is one plain sentence."""
@@ -123,23 +126,26 @@ def any_usable(session: Session) -> bool:
 
 
 class Rates:
-    """How many requests each key may still send: a bucket that fills evenly and holds a minute's worth.
-
-    Kept in this process: after a restart every bucket is full.
-    """
+    """How much each may still do: a bucket for each that fills evenly. Kept in this process: after a restart all are
+    full."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._buckets: dict[str, tuple[float, float]] = {}
+        self._buckets: dict[str, tuple[float, float, float]] = {}
+        """Level, when that was, and when it will be full."""
 
-    def wait_s(self, key_id: str, per_minute: int, now: float) -> float:
-        """Take one request; 0 when it may go on, else the seconds after which it may."""
-        rate = per_minute / 60
+    def wait_s(self, whose: str, most: float, within_s: float, now: float, cost: float = 1.0) -> float:
+        """Take so much out of a bucket that holds `most` and fills in `within_s` seconds; 0 when that was there, else
+        the seconds after which it will be."""
+        rate = most / within_s
         with self._lock:
-            level, at = self._buckets.get(key_id, (float(per_minute), now))
-            level = min(float(per_minute), level + (now - at) * rate)
-            if level < 1:
-                self._buckets[key_id] = (level, now)
-                return (1 - level) / rate
-            self._buckets[key_id] = (level - 1, now)
-            return 0.0
+            level, at, _ = self._buckets.get(whose, (most, now, now))
+            level = min(most, level + (now - at) * rate)
+            wait_s = max(0.0, (cost - level) / rate)
+            if not wait_s:
+                level -= cost
+            if len(self._buckets) > _BUCKETS and whose not in self._buckets:
+                # A full bucket is as none.
+                self._buckets = {name: kept for name, kept in self._buckets.items() if kept[2] > now}
+            self._buckets[whose] = (level, now, now + (most - level) / rate)
+            return wait_s

@@ -18,6 +18,10 @@ class Settings:
     """An attempt whose agent has said nothing for so long is lost."""
     requests_per_minute: int = 600
     """Of a solver's key that has no limit of its own."""
+    strangers_per_minute: int = 1200
+    """Requests without a key, of one address."""
+    sources_bytes_per_hour: int = 256 << 20
+    """Of what a user hands in, cancelled or not: all of it is kept. More where their key may queue more than others."""
     max_queued: int = 50
     """Submissions of one user that may wait or be graded at a time, where the key has no limit of its own."""
     max_body_bytes: int = 4 << 20

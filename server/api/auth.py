@@ -5,6 +5,8 @@ The cookie is not taken for anything that changes something, so no other site ca
 
 from __future__ import annotations
 
+import contextlib
+import ipaddress
 import re
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
@@ -44,23 +46,35 @@ Text = InstrumentedAttribute[Any]
 Serving = Annotated[Services, Depends(services)]
 
 
-def caller_of(serving: Services, text: str) -> Caller:
+def caller_of(serving: Services, text: str, request: Request) -> Caller:
     """Whose key that is, one request of it used up. Raises ApiError."""
     with serving.database.read() as session:
         caller = find(session, text)
     if caller is None:
+        count_stranger(serving, request)
         raise ApiError(401, "unknown-key", "This key is not known here, or was revoked.", _CHALLENGE)
     # Agents report as often as they have to; a limit would lose attempts.
     if caller.role != "agent":
         limit = caller.requests_per_minute or serving.settings.requests_per_minute
-        if wait_s := serving.rates.wait_s(caller.key_id, limit, serving.clock()):
-            raise ApiError(
-                429,
-                "too-many-requests",
-                f"This key may send {limit} requests a minute; go on in {wait_s:.1f} s.",
-                {"Retry-After": str(int(wait_s) + 1)},
-            )
+        if wait_s := serving.rates.wait_s(caller.key_id, limit, 60.0, serving.clock()):
+            raise _too_many(f"This key may send {limit} requests a minute", wait_s)
     return caller
+
+
+def count_stranger(serving: Services, request: Request) -> None:
+    """One request without a key that makes the server look into its store. Raises ApiError for too many of an
+    address."""
+    host, limit = "" if request.client is None else request.client.host, serving.settings.strangers_per_minute
+    with contextlib.suppress(ValueError):
+        address = ipaddress.ip_address(host)
+        if address.version == 6:  # whoever has one has all of these
+            host = str(ipaddress.ip_network((int(address), 64), strict=False))
+    if wait_s := serving.rates.wait_s(f"from {host}", limit, 60.0, serving.clock()):
+        raise _too_many(f"Without a key an address may send {limit} requests a minute", wait_s)
+
+
+def _too_many(why: str, wait_s: float) -> ApiError:
+    return ApiError(429, "too-many-requests", f"{why}; go on in {wait_s:.1f} s.", {"Retry-After": str(int(wait_s) + 1)})
 
 
 def sender(serving: Services) -> Callable[[Scope], Awaitable[Caller | None]]:
@@ -89,10 +103,11 @@ async def optional_caller(
         scheme, _space, text = header.partition(" ")
         if scheme.lower() != "bearer":
             raise ApiError(401, "no-key", "Send the key as Authorization: Bearer KEY.", _CHALLENGE)
-        return await run_in_threadpool(caller_of, serving, text.strip())
+        return await run_in_threadpool(caller_of, serving, text.strip(), request)
     cookie = request.cookies.get(COOKIE)
     if cookie is not None and request.method in ("GET", "HEAD"):
-        return await run_in_threadpool(caller_of, serving, cookie)
+        return await run_in_threadpool(caller_of, serving, cookie, request)
+    count_stranger(serving, request)
     return None
 
 

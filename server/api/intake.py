@@ -93,7 +93,15 @@ async def accept(serving: Services, caller: Caller, order: Order, key: str | Non
     """Queue it. Raises ApiError."""
     if key is not None and not _KEY.fullmatch(key):
         raise ApiError(422, "idempotency-key", "An Idempotency-Key has 1 to 128 printable characters without spaces.")
-    limit = None if caller.admin else caller.max_queued or serving.settings.max_queued
+    settings = serving.settings
+    limit = None if caller.admin else caller.max_queued or settings.max_queued
+    if limit is not None:
+        # What is cancelled or graded leaves the queue, and stays in the store.
+        most = settings.sources_bytes_per_hour * max(1.0, limit / settings.max_queued)
+        bucket, size = f"sources of {caller.user_id}", float(len(order.source))
+        if wait_s := serving.rates.wait_s(bucket, most, 3600.0, serving.clock(), size):
+            detail = f"A user may hand in {most / 2**20:.0f} MiB of sources an hour; go on in {wait_s:.0f} s."
+            raise ApiError(429, "too-much-source", detail, {"Retry-After": str(int(wait_s) + 1)})
     try:
         accepted = await serving.arrivals.hand_in(Arrival(caller.user_id, order, serving.clock(), limit, key))
     except QueueFull:

@@ -16,7 +16,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from server.api.auth import Serving
+from server.api.auth import Serving, count_stranger
 from server.api.boards import device_views
 from server.api.problems_json import ApiError, responses
 from server.queue import depth
@@ -134,8 +134,9 @@ def _look(serving: Services) -> None:
         session.execute(select(Submission.number).limit(1))
 
 
-@router.get("/metrics", response_class=PlainTextResponse, responses=responses())
-def metrics(request: Request) -> Response:
+@router.get("/metrics", response_class=PlainTextResponse, responses=responses(429))
+def metrics(request: Request, serving: Serving) -> Response:
     """For Prometheus."""
+    count_stranger(serving, request)
     found: Metrics = request.app.state.metrics
     return Response(generate_latest(found.registry), media_type=CONTENT_TYPE_LATEST)

@@ -20,7 +20,7 @@ from starlette.staticfiles import StaticFiles
 
 from harness.client.marks import MARKS
 from server import jobs
-from server.api.auth import COOKIE, Serving, caller_of, own_submission
+from server.api.auth import COOKIE, Serving, caller_of, count_stranger, own_submission
 from server.api.boards import ProblemView, board_view, device_views, find_problem, problem_view, problems
 from server.api.headers import POLICY
 from server.api.intake import accept, order_of, read_request
@@ -58,11 +58,13 @@ def install(app: FastAPI) -> None:
 def visitor(request: Request, serving: Serving) -> Caller | None:
     """Whose cookie came; a cookie that is no key any more is as none."""
     cookie = request.cookies.get(COOKIE)
-    if cookie is None:
-        return None
-    with serving.database.read() as session:
-        known = find(session, cookie)
-    return None if known is None else caller_of(serving, cookie)
+    if cookie is not None:
+        with serving.database.read() as session:
+            known = find(session, cookie)
+        if known is not None:
+            return caller_of(serving, cookie, request)
+    count_stranger(serving, request)
+    return None
 
 
 Visitor = Annotated[Caller | None, Depends(visitor)]
@@ -226,7 +228,7 @@ def sign_in_form(caller: Visitor) -> Response:
 def sign_in(request: Request, serving: Serving, key: Annotated[str, Form(max_length=200)]) -> Response:
     """Keep the key in a cookie."""
     try:
-        caller = caller_of(serving, key.strip())
+        caller = caller_of(serving, key.strip(), request)
     except ApiError as error:
         return page("sign_in.html", None, error.status, error=error.detail)
     if caller.role == "agent":

@@ -113,8 +113,10 @@ class Submission(Base):
         UniqueConstraint("user_id", "idempotency_key"),
         # With all that a claim looks at: agents that ask read nothing but this.
         Index("ix_submissions_queue", "state", "priority", "user_id", "number", "problem_id", "device_kind"),
-        Index("ix_submissions_user_number", "user_id", "number"),
-        Index("ix_submissions_user_state", "user_id", "state"),
+        # With all that a list is filtered by: rows that are not shown are not read, and each is many pages long.
+        Index("ix_submissions_user_list", "user_id", "number", "problem_id", "state", "verdict"),
+        Index("ix_submissions_user_state_list", "user_id", "state", "number", "problem_id", "verdict"),
+        Index("ix_submissions_verdict_list", "verdict", "number", "problem_id", "state", "user_id"),
     )
     number: Mapped[int] = mapped_column(_Number, primary_key=True)
     id: Mapped[str] = mapped_column(String(32), unique=True)

@@ -98,7 +98,7 @@ def live(tmp_path_factory: pytest.TempPathFactory, sqlite_template: Path, proble
     path = tmp_path_factory.mktemp("openapi") / "store.db"
     shutil.copy(sqlite_template, path)
     database = Database.file(path)
-    limits = Settings(problems=problems, requests_per_minute=MANY, max_queued=MANY)
+    limits = Settings(problems=problems, requests_per_minute=MANY, max_queued=MANY, strangers_per_minute=MANY)
     serving = Services(database, Catalogue.load(problems), limits)
     with database.write() as session:
         made = {role: keys.create(session, role, role, serving.clock()) for role in keys.ROLES}
