@@ -22,7 +22,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.orm import Session
 from starlette.concurrency import run_in_threadpool
 
-from server.queue import AgentsHere, Waiting
+from server.queue import AgentsHere, Queue, Waiting
 from server.store import Database, Event, Submission, User
 from server.store.models import OPEN, State
 
@@ -96,30 +96,31 @@ def hand_in(database: Database, arrival: Arrival) -> Accepted:
     return outcome
 
 
-def hand_in_all(database: Database, arrivals: Sequence[Arrival]) -> list[Outcome]:
+def hand_in_all(database: Database, arrivals: Sequence[Arrival], queue: Queue | None = None) -> list[Outcome]:
     """The same for several in one transaction; what becomes of each, in their order."""
+    queue = queue or Queue()
     try:
         with database.write() as session:
-            return add_all(session, arrivals)
+            return add_all(session, arrivals, queue)
     except DBAPIError as error:
         if len(arrivals) > 1:  # one of them, and the others have nothing to do with it
-            return [_alone(database, one) for one in arrivals]
+            return [_alone(database, one, queue) for one in arrivals]
         if not isinstance(error, IntegrityError):
             raise
         # Its Idempotency-Key came to another server at the same time, which was first: now it is found.
         with database.write() as session:
-            return add_all(session, arrivals)
+            return add_all(session, arrivals, queue)
 
 
-def _alone(database: Database, arrival: Arrival) -> Outcome:
+def _alone(database: Database, arrival: Arrival, queue: Queue) -> Outcome:
     try:
-        (outcome,) = hand_in_all(database, [arrival])
+        (outcome,) = hand_in_all(database, [arrival], queue)
     except Exception as error:  # noqa: BLE001 - the answer to this one and to no other
         return error
     return outcome
 
 
-def add_all(session: Session, arrivals: Sequence[Arrival]) -> list[Outcome]:
+def add_all(session: Session, arrivals: Sequence[Arrival], queue: Queue) -> list[Outcome]:
     """The same within a transaction."""
     unfinished = _unfinished(session, {one.user_id for one in arrivals if one.max_queued is not None})
     known = _known(session, arrivals)
@@ -146,7 +147,7 @@ def add_all(session: Session, arrivals: Sequence[Arrival]) -> list[Outcome]:
             for made in fresh
         ]
         session.execute(insert(Event), events)
-    waiting, agents = Waiting(session), AgentsHere(session)
+    waiting, agents = Waiting(session, queue, {one.user_id for one in arrivals}), AgentsHere(session)
     return [one if isinstance(one, Exception) else Accepted(one, waiting.place(one), agents) for one in found]
 
 
@@ -205,8 +206,8 @@ def _submission(arrival: Arrival) -> Submission:
 class Arrivals:
     """Takes what comes, on the event loop, and hands in together what came while the last transaction ran."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, database: Database, queue: Queue) -> None:
+        self._database, self._queue = database, queue
         self._waiting: list[tuple[Arrival, asyncio.Future[Outcome]]] = []
         self._writing: asyncio.Task[None] | None = None
 
@@ -232,7 +233,8 @@ class Arrivals:
 
     async def _write_together(self, together: list[tuple[Arrival, asyncio.Future[Outcome]]]) -> None:
         try:
-            outcomes = await run_in_threadpool(hand_in_all, self._database, [arrival for arrival, _ in together])
+            arrivals = [arrival for arrival, _ in together]
+            outcomes = await run_in_threadpool(hand_in_all, self._database, arrivals, self._queue)
         except Exception as error:  # noqa: BLE001 - each of them has to be told, and answers it as any other failure
             for _, answer in together:
                 if not answer.done():

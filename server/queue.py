@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import Literal
+import math
+import threading
+import time
+from collections.abc import Callable, Collection
+from typing import Literal, NamedTuple
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
@@ -12,34 +16,82 @@ from server.store import Agent, Submission, User
 from server.store.models import AT_WORK, State
 
 
-def place(session: Session, submission: Submission) -> int | None:
-    """As `Waiting.place`, of one."""
-    return Waiting(session).place(submission) if submission.state == State.QUEUED else None
+class Line(NamedTuple):
+    """What one user has waiting with one priority."""
+
+    waiting: int
+    oldest: int
+    newest: int
+    """Numbers of submissions."""
+    last_served: float
+
+
+_Lines = dict[int, dict[int, Line]]
+"""By priority and user."""
+_SHORT = 2000
+"""A queue with no more waiting than this is looked at each time."""
+_KEPT = 20
+"""What was seen of a longer one is kept for so many times as long as the look took, which is then a twentieth of all
+time."""
+
+
+class Queue:
+    """Who waits, as of a moment ago where the queue is long. For requests in any thread."""
+
+    def __init__(self, clock: Callable[[], float] = time.perf_counter, short: int = _SHORT) -> None:
+        self._clock, self._short, self._lock = clock, short, threading.Lock()
+        self._lines: _Lines = {}
+        self._until = -math.inf
+
+    def lines(self, session: Session, users: Collection[int]) -> _Lines:
+        """All lines; those of `users` as they are now."""
+        session.connection()  # before the lock: those who wait for it may have all the others
+        with self._lock:  # whoever comes meanwhile finds what this one has read
+            began = self._clock()
+            if began >= self._until:
+                self._lines = _read(session, None)
+                ended = self._clock()
+                waiting = sum(line.waiting for of_users in self._lines.values() for line in of_users.values())
+                self._until = ended + _KEPT * (ended - began) if waiting > self._short else -math.inf
+                return self._lines
+            kept = self._lines
+        now = _read(session, users)
+        lines: _Lines = {}
+        for priority in kept.keys() | now.keys():
+            others = {user: line for user, line in kept.get(priority, {}).items() if user not in users}
+            lines[priority] = others | now.get(priority, {})
+        return lines
+
+
+def _read(session: Session, users: Collection[int] | None) -> _Lines:
+    """Of these users, or of all."""
+    of_whom = [] if users is None else [Submission.user_id.in_(users)]
+    lines = (
+        select(
+            Submission.priority,
+            Submission.user_id,
+            func.count().label("waiting"),
+            func.min(Submission.number).label("oldest"),
+            func.max(Submission.number).label("newest"),
+        )
+        .where(Submission.state == State.QUEUED, *of_whom)
+        .group_by(Submission.priority, Submission.user_id)
+        .subquery()
+    )
+    wanted = select(lines, User.last_served).join(User, User.id == lines.c.user_id)
+    found: _Lines = {}
+    # The connection, not the session: there may be a thousand rows, and none of them is an object.
+    for priority, user_id, *line in session.connection().execute(wanted):
+        found.setdefault(priority, {})[user_id] = Line(*line)
+    return found
 
 
 class Waiting:
-    """Who waits, at one moment."""
+    """The places of these users' submissions, at one moment."""
 
-    def __init__(self, session: Session) -> None:
-        lines = (
-            select(
-                Submission.priority,
-                Submission.user_id,
-                func.count().label("waiting"),
-                func.min(Submission.number).label("oldest"),
-                func.max(Submission.number).label("newest"),
-            )
-            .where(Submission.state == State.QUEUED)
-            .group_by(Submission.priority, Submission.user_id)
-            .subquery()
-        )
+    def __init__(self, session: Session, queue: Queue, users: Collection[int]) -> None:
         self._session = session
-        wanted = select(lines, User.last_served).join(User, User.id == lines.c.user_id)
-        # The connection, not the session: there may be a thousand rows, and none of them is an object.
-        rows = session.connection().execute(wanted)
-        self._by_priority: dict[int, dict[int, tuple[int, int, int, float]]] = {}
-        for priority, user_id, waiting, oldest, newest, served in rows:
-            self._by_priority.setdefault(priority, {})[user_id] = (waiting, oldest, newest, served)
+        self._by_priority = queue.lines(session, users)
 
     def place(self, submission: Submission) -> int | None:
         """How many claims from now it is taken, counted from 1, if nothing else comes in; None when it doesn't wait.
@@ -54,14 +106,14 @@ class Waiting:
         waiting, first, newest, served = lines[of_user]
         own = waiting - 1 if newest == number else self._older(submission)
         before = own
-        for user_id, (waiting, oldest, _, last_served) in lines.items():
+        for user_id, (waiting, oldest, _newest, last_served) in lines.items():
             if user_id != of_user:
                 # Who comes before the user's oldest keeps doing so, turn for turn.
                 goes_first = (last_served, oldest) < (served, first)
                 before += min(waiting, own + goes_first)
         for priority, above in self._by_priority.items():
             if priority > submission.priority:
-                before += sum(line[0] for line in above.values())
+                before += sum(line.waiting for line in above.values())
         return before + 1
 
     def _older(self, submission: Submission) -> int:

@@ -169,6 +169,7 @@ class Leaderboards:
     def entries(self, session: Session, key: BoardKey, changes: int) -> list[Entry]:
         """The best of each user, fastest first."""
         lock, board = self._boards.get(key, lambda: (threading.Lock(), KeptBoard(key)))
+        session.connection()  # before the lock: those who wait for it may have all the others
         with lock:  # whoever comes meanwhile finds what this one has read
             return board.entries(session, changes)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from server.arrivals import Arrivals
 from server.catalogue import Catalogue
 from server.keys import Rates
-from server.queue import AgentsHere, WaitsFor
+from server.queue import AgentsHere, Queue, WaitsFor
 from server.ranked import Leaderboards
 from server.settings import Settings
 from server.store import Database, StoreAway, Submission
@@ -86,9 +86,10 @@ class Services:
     rates: Rates = field(default_factory=Rates)
     hub: Hub = field(default_factory=Hub)
     leaderboards: Leaderboards = field(default_factory=Leaderboards)
+    queue: Queue = field(default_factory=Queue)
 
     def __post_init__(self) -> None:
-        self.arrivals = Arrivals(self.database)
+        self.arrivals = Arrivals(self.database, self.queue)
         self._away_told = -math.inf
 
     def waits_for(self, submission: Submission, agents: AgentsHere) -> WaitsFor | None:

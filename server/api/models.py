@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from sqlalchemy.orm import Session
 
 from harness.load.submission import FILE_NAME
-from server.queue import AgentsHere, WaitsFor, place
+from server.queue import AgentsHere, Waiting, WaitsFor
 from server.redact import for_solver
 from server.services import Services
 from server.store import Submission
@@ -121,8 +121,11 @@ def whole_view(
     if submission.report is not None:
         report = json.loads(submission.report)
         report = report if admin else for_solver(report)
-    waits_for = serving.waits_for(submission, AgentsHere(session)) if submission.state == State.QUEUED else None
-    return view(submission, user, place=place(session, submission), waits_for=waits_for, report=report)
+    place = waits_for = None
+    if submission.state == State.QUEUED:
+        place = Waiting(session, serving.queue, {submission.user_id}).place(submission)
+        waits_for = serving.waits_for(submission, AgentsHere(session))
+    return view(submission, user, place=place, waits_for=waits_for, report=report)
 
 
 def view(

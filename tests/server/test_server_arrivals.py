@@ -12,6 +12,7 @@ from sqlalchemy.exc import IntegrityError
 
 from server.app import _Watch
 from server.arrivals import Accepted, Arrival, Arrivals, KeyReused, Order, QueueFull, hand_in_all
+from server.queue import Queue, Waiting
 from server.results import BoardKey
 from server.services import Services
 from server.store import Database, Submission, User
@@ -53,7 +54,7 @@ def test_what_comes_together_is_kept_together_and_each_has_its_own_answer(databa
     sa.event.listen(database.engine, "commit", count)
 
     async def all_at_once() -> list[object]:
-        together = Arrivals(database)
+        together = Arrivals(database, Queue())
         return await asyncio.gather(*(together.hand_in(one) for one in arrivals), return_exceptions=True)
 
     outcomes = asyncio.run(all_at_once())
@@ -100,3 +101,26 @@ def test_two_servers_on_one_store_see_what_the_other_did(serving: Services, ada:
     ada.submit()
     agent.report(agent.work(), median_us=40.0)
     assert times() == [40.0]
+
+
+def test_a_long_queue_is_looked_at_now_and_then_and_ones_own_line_always(database: Database, users: list[int]):
+    seconds = iter([0.0, 0.1, 1.0, 2.0, 3.0, 3.1])  # a look takes a tenth of a second, and is kept for two
+    queue = Queue(lambda: next(seconds), short=0)
+    ada, bob = users[:2]
+
+    def put(user: int) -> Submission:
+        (outcome,) = hand_in_all(database, [Arrival(user, ORDER, 1.0, None)])
+        assert isinstance(outcome, Accepted)
+        return outcome.submission
+
+    def places(*submissions: Submission) -> list[int | None]:
+        with database.read() as session:
+            waiting = Waiting(session, queue, {one.user_id for one in submissions})
+            return [waiting.place(one) for one in submissions]
+
+    first = put(ada)
+    assert places(first) == [1]
+    between, second, third = put(bob), put(ada), put(ada)
+    assert places(second, third) == [2, 3], "bob is not seen yet"
+    assert places(between, third) == [2, 4], "whoever asks is"
+    assert places(first, second, third) == [1, 3, 4], "and now he is"

@@ -18,6 +18,7 @@ from harness.version import VERSION
 from server import jobs, keys
 from server.arrivals import Arrival, Order, QueueFull, add_all, hand_in
 from server.jobs import MAX_ATTEMPTS, Claim, UnknownAttempt
+from server.queue import Queue
 from server.store import Agent, Attempt, Database, Event, Submission, User
 
 LEASE = 10.0
@@ -80,7 +81,7 @@ def _play(session: Session, steps: list[tuple[str, int]]) -> None:
     user = User(name="u", created_at=0.0)
     session.add(user)
     session.flush()
-    made = [one.submission for one in add_all(session, [Arrival(user.id, ORDER, 0.0, None)] * 2)]
+    made = [one.submission for one in add_all(session, [Arrival(user.id, ORDER, 0.0, None)] * 2, Queue())]
     now, claims, answers = 0.0, [], {}
     overdue: dict[int, float] = {}
     for step, which in steps:
