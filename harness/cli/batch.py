@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -86,6 +85,8 @@ def batch(
     if executor == "server" and (interval or budget or sandbox):
         raise WrongUse("a server has its own interval, budget and sandbox; leave those options out.")
     with claimed_stdout():
+        import asyncio
+
         from harness.batch.executor import Gone
         from harness.batch.inputs import BadInput
         from harness.batch.job import Options

@@ -241,24 +241,29 @@ def _started_early(problem: str, options: dict[str, Any]) -> Iterator[dict[str, 
     Where it can't be told what they are to be, nothing is started: the grader says what is wrong, if anything is.
     """
     from harness import sandbox as sandboxes
-    from harness.load.problem import Problem, ProblemError
-    from harness.machine.device import likely_place
+    from harness.machine.place import likely_place
     from harness.workers.prepared import EarlyWorkers
 
     mode, name = options["mode"], options.get("sandbox")
     place = likely_place("cpu" if mode == "compile" else options.get("device", "auto"))
-    try:
-        loaded = Problem.load(problem)
-        workload = None if place is None else loaded.graded(options.get("workload"), place.kind)[0]
-    except ProblemError:
-        workload = None
-    if place is None or workload is None or not (name is None or name in sandboxes.SANDBOXES):
+    if place is None or not (name is None or name in sandboxes.SANDBOXES):
         yield {}
         return
-    timed = mode == "run" and workload.timed
-    count = 1 + (len(options.get("baselines", ("eager",))) if timed else 0)
-    with EarlyWorkers(name, place, loaded.spec.limits.memory_gb, count) as early:
-        yield {"prepared": early}
+    with EarlyWorkers(name, place) as early:
+        from harness.load.problem import Problem, ProblemError
+
+        started = {}
+        try:
+            loaded = Problem.load(problem)
+            workload = loaded.graded(options.get("workload"), place.kind)[0]
+        except ProblemError:
+            pass
+        else:
+            timed = mode == "run" and workload.timed
+            count = 1 + (len(options.get("baselines", ("eager",))) if timed else 0)
+            early.start(loaded.spec.limits.memory_gb, count)
+            started = {"prepared": early}
+        yield started
 
 
 def _draw(report: Report, target: str) -> None:

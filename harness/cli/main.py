@@ -1,45 +1,46 @@
 """The command line: which commands there are, and that every way out has an exit code.
 
-Commands import torch and the grader only when they run, so that `harness --help` answers at once.
+Only the command that is asked for is read, and it imports torch and the grader when it runs: all answer at once.
 """
 
 from __future__ import annotations
 
+import importlib
+import sys
 from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
-from harness.cli import (
-    batch,
-    cache,
-    config,
-    devices,
-    grading,
-    listing,
-    mcp,
-    new,
-    remote,
-    report,
-    sandboxes,
-    sanitize,
-    selftest,
-    server,
-    verify,
-)
 from harness.cli.signals import Stopped, exit_code_of, raising_stopped, say
 from harness.version import VERSION
 
-app = typer.Typer(
-    name="harness",
-    help="Grade GPU kernels: is a submission right, how fast is it, and how sure is that.",
-    epilog="Exit codes: 0 accepted, 1 graded and not accepted, 2 wrong use, 3 the grader's own failure, "
-    "130 ended by Ctrl-C.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+_COMMANDS = {
+    "run": "grading.run",
+    "check": "grading.check",
+    "compile": "grading.compile_",
+    "sanitize": "sanitize.sanitize",
+    "profile": "grading.profile",
+    "verify": "verify.verify",
+    "batch": "batch.batch",
+    "report": "report.report",
+    "problems": "listing.problems",
+    "device": "devices.device",
+    "sandbox": "sandboxes.sandbox",
+    "schema": "listing.schema",
+    "selftest": "selftest.selftest",
+    "new": "new.app",
+    "cache": "cache.app",
+    "mcp": "mcp.mcp",
+    "serve": "server.serve",
+    "agent": "server.agent",
+    "keys": "server.keys",
+    "config": "config.app",
+    "submit": "remote.submit",
+    "status": "remote.status",
+    "leaderboard": "remote.leaderboard",
+}
+"""Where each is, in this folder, in the order in which the help lists them."""
 
 
 def _print_version(wanted: bool) -> None:
@@ -48,7 +49,6 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit(0)
 
 
-@app.callback()
 def _options(
     _version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
@@ -57,36 +57,37 @@ def _options(
     """Options before a command."""
 
 
-app.command()(grading.run)
-app.command()(grading.check)
-app.command("compile")(grading.compile_)
-app.command()(sanitize.sanitize)
-app.command()(grading.profile)
-app.command()(verify.verify)
-app.command()(batch.batch)
-app.command()(report.report)
-app.command()(listing.problems)
-app.command()(devices.device)
-app.command()(sandboxes.sandbox)
-app.command()(listing.schema)
-app.command()(selftest.selftest)
-app.add_typer(new.app, name="new")
-app.add_typer(cache.app, name="cache")
-app.command()(mcp.mcp)
-app.command()(server.serve)
-app.command()(server.agent)
-app.add_typer(server.keys, name="keys")
-app.add_typer(config.app, name="config")
-app.command()(remote.submit)
-app.command()(remote.status)
-app.command()(remote.leaderboard)
+def _app(argv: Sequence[str]) -> typer.Typer:
+    """The command that `argv` names, or all of them where it names none: for the help, or to tell which was meant."""
+    app = typer.Typer(
+        name="harness",
+        help="Grade GPU kernels: is a submission right, how fast is it, and how sure is that.",
+        epilog="Exit codes: 0 accepted, 1 graded and not accepted, 2 wrong use, 3 the grader's own failure, "
+        "130 ended by Ctrl-C.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_options)
+    named = argv[0] if argv and argv[0] in _COMMANDS else None
+    for name, place in _COMMANDS.items():
+        if named in (None, name):
+            module, _, attribute = place.partition(".")
+            found = getattr(importlib.import_module(f"harness.cli.{module}"), attribute)
+            if isinstance(found, typer.Typer):
+                app.add_typer(found, name=name)
+            else:
+                app.command(name)(found)
+    return app
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
+    arguments = sys.argv[1:] if argv is None else list(argv)
     try:
         with raising_stopped():
-            app(args=None if argv is None else list(argv), prog_name="harness")
+            _app(arguments)(args=arguments, prog_name="harness")
     except SystemExit as end:
         return _code(end)
     except Stopped as stop:

@@ -11,14 +11,43 @@ What a format can't say is a note on the problem, and never guessed.
 
 from __future__ import annotations
 
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from harness.formats import flashinfer, gpumode, kernelbench
-from harness.formats.reader import Reader
 from harness.load.problem import Problem
 from harness.load.spec import ProblemError
 
-_READERS: tuple[Reader, ...] = (kernelbench, gpumode, flashinfer)
+if TYPE_CHECKING:
+    from harness.formats.reader import Reader
+
+
+@dataclass(frozen=True)
+class _Format:
+    """One format, told by names alone: what reads it is imported when there is something to read."""
+
+    module: str
+    marker: str
+    """The file that makes a folder a problem of this format."""
+    is_file: Callable[[Path], bool]
+    """Whether something that is no folder is one."""
+
+    def knows(self, path: Path) -> bool:
+        return (path / self.marker).is_file() if path.is_dir() else self.is_file(path)
+
+    @property
+    def reader(self) -> Reader:
+        reader: Reader = importlib.import_module(f"harness.formats.{self.module}")
+        return reader
+
+
+_FORMATS = (
+    _Format("kernelbench", "problem.toml", lambda path: path.suffix == ".py"),
+    _Format("gpumode", "task.yml", lambda path: path.name == "task.yml" and path.is_file()),
+    _Format("flashinfer", "definition.json", lambda path: path.suffix == ".json" and path.is_file()),
+)
 
 
 def load(path: Path | str) -> Problem:
@@ -28,9 +57,9 @@ def load(path: Path | str) -> Problem:
         path = path.resolve(strict=True)
     except (OSError, RuntimeError, ValueError):
         raise ProblemError(f"There is no problem at {str(path)!r}; give a folder or a .py file.") from None
-    for reader in _READERS:
-        if reader.knows(path):
-            return reader.load(path)
+    for each in _FORMATS:
+        if each.knows(path):
+            return each.reader.load(path)
     if path.is_dir():
         raise ProblemError(
             f"The folder {path} has no problem.toml; add one (an empty file will do) or name another folder. "
@@ -42,4 +71,4 @@ def load(path: Path | str) -> Problem:
 def is_problem(path: Path) -> bool:
     """Whether a path is a problem in any of the formats, as far as names show; KernelBench's files are only asked for
     their suffix."""
-    return any(reader.knows(path) for reader in _READERS)
+    return any(each.knows(path) for each in _FORMATS)

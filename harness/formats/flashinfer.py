@@ -33,11 +33,6 @@ _INTEGERS = {"int8": (-128, 128)}
 _INTEGERS_ELSE = (-1024, 1024)
 
 
-def knows(path: Path) -> bool:
-    """A folder with a definition.json, or a JSON file."""
-    return (path / "definition.json").is_file() if path.is_dir() else path.suffix == ".json" and path.is_file()
-
-
 def load(path: Path) -> Problem:
     """Raises ProblemError."""
     file = path / "definition.json" if path.is_dir() else path

@@ -74,11 +74,6 @@ _ELSEWHERE = frozenset(
 """Keys that are about something else than what is right and fast, or that a note is made of anyway."""
 
 
-def knows(path: Path) -> bool:
-    """A folder with a task.yml, or that file."""
-    return (path / "task.yml").is_file() if path.is_dir() else path.name == "task.yml" and path.is_file()
-
-
 def load(path: Path) -> Problem:
     """Raises ProblemError."""
     folder = path if path.is_dir() else path.parent

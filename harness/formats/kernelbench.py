@@ -12,11 +12,6 @@ from harness.load.spec import ProblemError, ProblemSpec, parse_spec
 NAME = "kernelbench"
 
 
-def knows(path: Path) -> bool:
-    """A folder with a problem.toml, or a Python file."""
-    return (path / "problem.toml").is_file() if path.is_dir() else path.suffix == ".py"
-
-
 def load(path: Path) -> Problem:
     """Raises ProblemError."""
     if not path.is_dir():

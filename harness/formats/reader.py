@@ -13,8 +13,5 @@ class Reader(Protocol):
 
     NAME: str
 
-    def knows(self, path: Path) -> bool:
-        """Whether a path is a problem of this format, as far as names show. Never raises for a path that is there."""
-
     def load(self, path: Path) -> Problem:
         """Read it, running nothing of it. Raises ProblemError."""

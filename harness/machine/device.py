@@ -9,7 +9,6 @@ then those fields are None.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import platform
 import re
@@ -20,27 +19,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from harness.machine.place import Place, nodes_of
 from harness.report import DeviceInfo
 
 _CPU_CACHE = Path("/sys/devices/system/cpu")
-_DEV = Path("/dev")
 _NVIDIA_PROC = Path("/proc/driver/nvidia")
 
 
 class DeviceError(Exception):
     """The device asked for can't be had. The message is plain: what is the matter, what to do."""
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a process is to run: what has to be known of a device to start it."""
-
-    kind: Literal["cuda", "cpu"]
-    index: int | None = None
-    """As CUDA counts the visible devices; None for the CPU."""
-    uuid: str | None = None
-    nodes: tuple[str, ...] = ()
-    """Device nodes that it must be able to open."""
 
 
 @dataclass(frozen=True)
@@ -94,35 +81,6 @@ def open_device(spec: str = "auto") -> Device:
         have = "only cuda:0" if count == 1 else f"cuda:0 to cuda:{count - 1}"
         raise DeviceError(f"There is no device {wanted}: this machine shows {have}; name one that is there.")
     return _cuda(index)
-
-
-def likely_place(spec: str) -> Place | None:
-    """What `open_device` will find, told at once and without torch; None where that can't be told.
-
-    A guess: CUDA has an order of its own where a machine's GPUs differ. Good for what can be thrown away.
-    """
-    wanted = spec.strip().lower()
-    if wanted == "cpu":
-        return Place("cpu")
-    match = re.fullmatch(r"auto|cuda(?::(\d{1,4}))?", wanted)
-    if match is None or "CUDA_VISIBLE_DEVICES" in os.environ or "CUDA_DEVICE_ORDER" in os.environ:
-        return None
-    index = int(match[1] or 0)
-    try:
-        import pynvml
-
-        pynvml.nvmlInit()
-    except Exception:  # noqa: BLE001 - ImportError, NVMLError, OSError: there is no driver to ask
-        return Place("cpu") if wanted == "auto" else None
-    try:
-        handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-        minor = pynvml.nvmlDeviceGetMinorNumber(handle)
-        return Place("cuda", index, str(pynvml.nvmlDeviceGetUUID(handle)), _nodes(minor))
-    except pynvml.NVMLError:
-        return None
-    finally:
-        with contextlib.suppress(pynvml.NVMLError):
-            pynvml.nvmlShutdown()
 
 
 def list_devices() -> list[Device]:
@@ -194,7 +152,7 @@ def _cuda(index: int) -> Device:
         driver_cuda=nvml.driver_cuda,
         **_software(),
     )
-    return Device("cuda", index, uuid, info, _nodes(nvml.minor))
+    return Device("cuda", index, uuid, info, nodes_of(nvml.minor))
 
 
 def _cpu() -> Device:
@@ -284,17 +242,6 @@ def _nvidia_driver() -> str | None:
         return None
     match = re.search(r"Kernel Module\b.*?\s(\d+(?:\.\d+)+)", text)
     return match[1] if match else "unknown"
-
-
-def _nodes(minor: int | None) -> tuple[str, ...]:
-    """Without a known minor number every GPU's node is named: the process must work, and sees more than it should."""
-    shared = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools")
-    every = sorted(
-        (path for path in _DEV.glob("nvidia*") if re.fullmatch(r"nvidia\d+", path.name)),
-        key=lambda path: int(path.name.removeprefix("nvidia")),
-    )
-    own = [path for path in every if minor is not None and path.name == f"nvidia{minor}"]
-    return tuple(str(_DEV / name) for name in shared if (_DEV / name).exists()) + tuple(map(str, own or every))
 
 
 def _cores() -> int:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from harness.sandbox.base import Mount
 
 if TYPE_CHECKING:
-    from harness.machine.device import Device, Place
+    from harness.machine.device import Device
+    from harness.machine.place import Place
 
 _SYSTEM = (
     "/usr",

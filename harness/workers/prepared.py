@@ -22,7 +22,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Protocol
 
 from harness import sandbox as sandboxes
@@ -32,7 +32,8 @@ from harness.workers.process import Terms, WorkerProcess
 
 if TYPE_CHECKING:
     from harness.clock.health import DeviceProbe
-    from harness.machine.device import Device, Place
+    from harness.machine.device import Device
+    from harness.machine.place import Place
     from harness.sandbox import Sandbox
     from harness.workers.worker import Worker
 
@@ -365,11 +366,16 @@ class _OwnContext:
 class EarlyWorkers:
     """Processes that are started while the grader still imports torch. None is replaced; leaving ends the rest."""
 
-    def __init__(self, sandbox: str | None, place: Place, memory_gb: float | None, count: int) -> None:
-        """In the sandbox of that name, or the best there is."""
-        self._starting = ThreadPoolExecutor(count, "starting")
-        self._terms = self._starting.submit(_terms, sandbox, place, memory_gb)
-        self._started = [self._starting.submit(self._start) for _ in range(count)]
+    def __init__(self, sandbox: str | None, place: Place) -> None:
+        """In the sandbox of that name, or the best there is; which is found out at once."""
+        self._starting = ThreadPoolExecutor(thread_name_prefix="starting")
+        self._place = place
+        self._sandbox = self._starting.submit(_sandbox, sandbox)
+        self._started: list[Future[WorkerProcess]] = []
+
+    def start(self, memory_gb: float | None, count: int) -> None:
+        """So many; does not wait for them."""
+        self._started += [self._starting.submit(self._start, memory_gb) for _ in range(count)]
 
     def __enter__(self) -> EarlyWorkers:
         return self
@@ -397,10 +403,12 @@ class EarlyWorkers:
                     process.close()
         return taken
 
-    def _start(self) -> WorkerProcess:
-        return WorkerProcess.start(self._terms.result())
+    def _start(self, memory_gb: float | None) -> WorkerProcess:
+        return WorkerProcess.start(Terms(self._sandbox.result(), self._place, memory_gb))
 
 
-def _terms(sandbox: str | None, place: Place, memory_gb: float | None) -> Terms:
-    # Trying out which sandboxes work takes a while as well.
-    return Terms(sandboxes.by_name(sandbox) if sandbox else sandboxes.default(), place, memory_gb)
+def _sandbox(name: str | None) -> Sandbox:
+    found = sandboxes.by_name(name) if name else sandboxes.default()
+    # What it can do here is tried out the first time, which takes longer than reading a problem.
+    found.degraded()
+    return found

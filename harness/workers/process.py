@@ -24,7 +24,7 @@ from harness.sandbox.mounts import python_mounts, torch_folder, worker_environme
 from harness.wire.frames import Channel
 
 if TYPE_CHECKING:
-    from harness.machine.device import Place
+    from harness.machine.place import Place
     from harness.wire.stopwatch import Stopwatch
 
 _MEMORY_SHARE = 0.8

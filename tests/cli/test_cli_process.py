@@ -99,6 +99,29 @@ print("JSON", json.dumps([after_help, "torch" in sys.modules]))
     assert json.loads(last.removeprefix("JSON ")) == [[], False]
 
 
+def test_a_command_reads_no_other_one_and_no_other_format():
+    code = """
+import json, sys
+from harness.cli.main import main
+main(["problems"])
+others = ("harness.cli.batch", "harness.cli.server", "harness.report", "asyncio", "yaml", "harness.formats.flashinfer")
+print("JSON", json.dumps([name for name in others if name in sys.modules]))
+"""
+    out, err = start(code).communicate(timeout=120)
+    last = out.strip().splitlines()[-1]
+    assert last == "JSON []", err
+
+
+def test_workers_are_started_before_the_models_of_a_report_are_there():
+    code = """
+import sys
+import harness.workers.prepared, harness.machine.place, harness.load.problem, harness.formats
+print(*(name for name in ("torch", "harness.report") if name in sys.modules))
+"""
+    out, err = start(code).communicate(timeout=120)
+    assert out == "\n", err
+
+
 def test_a_reader_that_leaves_early_gets_no_traceback():
     process = start("import sys; from harness.cli.main import main; sys.exit(main(['schema']))")
     assert process.stdout is not None

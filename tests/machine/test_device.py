@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from harness.machine import device as module
+from harness.machine import place
 from harness.machine.device import DeviceError, list_devices, open_device
 
 UUIDS = ("11111111-aaaa-bbbb-cccc-000000000000", "22222222-aaaa-bbbb-cccc-000000000000")
@@ -60,7 +61,7 @@ def dev(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A /dev of a machine with GPUs."""
     for name in ("nvidiactl", "nvidia-uvm", "nvidia-modeset", "nvidia0", "nvidia3", "nvidia10", "null"):
         (tmp_path / name).touch()
-    monkeypatch.setattr(module, "_DEV", tmp_path)
+    monkeypatch.setattr(place, "_DEV", tmp_path)
     return tmp_path
 
 

@@ -332,7 +332,8 @@ def test_a_killed_owner_leaves_nothing(tmp_path: Path) -> None:
 
 def test_early_ones_are_taken_once_and_the_rest_ends(sandbox: QuickSandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prepared_module.sandboxes, "by_name", lambda _: sandbox)
-    with EarlyWorkers("quick", open_device("cpu").place, None, 3) as early:
+    with EarlyWorkers("quick", open_device("cpu").place) as early:
+        early.start(None, 3)
         first, second = early.take(terms(sandbox), 2)
         assert first.sandboxed.pid != second.sandboxed.pid
         assert early.take(terms(sandbox, memory_gb=1.0), 1) == []
