@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import random
 
+import httpx
 import pytest
 from fastapi.testclient import TestClient
-from server_fakes import ROOT, FakeAgent, Person
+from server_fakes import ROOT, FakeAgent, Person, listening
 
+from harness.cli.main import main
 from harness.client.marks import MARKS, entry_line
+from server import keys
 from server.api.boards import LeaderboardView
 from server.ranked import KeptBoard, Leaderboards
 from server.results import BoardKey
@@ -98,6 +101,23 @@ def test_a_time_that_needs_a_note_has_one_and_keeps_its_rank(
     assert '<li id="time.weakly_confirmed"><strong>Weakly confirmed.</strong>' in page
     assert MARKS["precision.below_spec"].sentence in page
     assert "device.busy" not in page
+
+
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+def test_the_command_line_says_what_a_mark_means(serving: Services, capsys: pytest.CaptureFixture[str]):
+    with serving.database.write() as session:
+        ada, machine = (
+            keys.create(session, name, role, serving.clock()) for name, role in (("ada", "solver"), ("m", "agent"))
+        )
+    with listening(serving) as url, httpx.Client(base_url=url) as http:
+        agent = FakeAgent(Person(http, machine), serving.catalogue.versions)
+        Person(http, ada).submit()
+        agent.report(agent.work(), median_us=50.0, warnings=["time.weakly_confirmed"])
+        assert main(["leaderboard", "scaled", "--server", url]) == 0
+    shown, told = capsys.readouterr()
+    assert shown.splitlines()[1].endswith(", ada, weakly confirmed")
+    assert len(shown.splitlines()) == 2
+    assert "weakly confirmed: the grader's own clock was too unsure" in told
 
 
 def test_every_mark_is_a_warning_that_reports_have():
