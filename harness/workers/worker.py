@@ -421,12 +421,16 @@ class Worker:
         self._send({**order, "ticket": ticket}, pending, fds)
 
     def _send(self, order: dict[str, Any], pending: _Pending, fds: Sequence[int] = ()) -> None:
+        began = time.monotonic()
         try:
             self._channel.send(order, fds, timeout=_SEND_S)
         except Late:
             raise WorkerFailure("late", pending.phase, "the worker does not read", limit_s=_SEND_S) from None
         except Closed:
             raise self._explain_death(pending) from None
+        finally:
+            # Who reads slowly is waited for as well.
+            self._waited_s += time.monotonic() - began
 
     def _answer(self, pending: _Pending, kind: type[_C]) -> _C:
         """The answer to the order that was sent first, seeing to build requests on the way."""
@@ -445,9 +449,11 @@ class Worker:
             finally:
                 self._waited_s += time.monotonic() - began
             if isinstance(claim, claims.Build):
-                began = time.monotonic()
                 self._build(claim, pending)
-                pending.deadline += time.monotonic() - began
+                left = self._patience_s - self._waited_s
+                if min(left, pending.deadline - time.monotonic()) <= 0:
+                    # Also where the next request is here already, so that nothing has to be waited for.
+                    raise self._too_late(pending, left)
                 continue
             if not isinstance(claim, claims.Hello) and claim.ticket != self._tickets.popleft():
                 raise WorkerFailure("protocol", pending.phase, f"the answer {claim.type!r} belongs to no order")
@@ -466,7 +472,10 @@ class Worker:
 
     def _build(self, claim: claims.Build, pending: _Pending) -> None:
         self._builds += 1
+        began = time.monotonic()
         outcome = self._on_build(claim.request)
+        # Building is not the submission's time; handing over what came of it is, since it may read slowly.
+        pending.deadline += time.monotonic() - began
         if not outcome.ok or outcome.library is None:
             message = outcome.failure.message if outcome.failure else "the build failed"
             self._send({"type": "not_built", "message": f"{message}\n{outcome.log}"[: 64 << 10]}, pending)
