@@ -323,7 +323,8 @@ def _refused(got: Any, want: Any, rule: Correctness) -> str | None:
         return None
     same = (y == r) | (torch.isnan(y) & torch.isnan(r))
     error = torch.where(same, 0.0, (y - r).abs())
-    close = same | (error <= rule.max_atol + rule.max_rtol * r.abs())  # false for NaN
+    # False for NaN; where infinity was expected, every error would be small beside it.
+    close = same | (torch.isfinite(r) & (error <= rule.max_atol + rule.max_rtol * r.abs()))
     matched = float(close.double().mean())
     if matched < rule.required_matched_ratio:
         least = rule.required_matched_ratio

@@ -193,3 +193,14 @@ def test_a_solution_in_cpp_is_built(tmp_path: Path) -> None:
     report = check(sol(tmp_path / "norm"), text, "mine.json")
     assert report.accepted, report.reason.message
     assert [each.name for each in report.build.extensions] == ["solution"]
+
+
+def test_infinity_is_matched_by_infinity_alone(tmp_path: Path) -> None:
+    """Beside an infinite reference every error is small, whatever the rule bears."""
+    infinite = NORM.replace("rstd.squeeze(-1)", "rstd.squeeze(-1) / 0.0")
+    rule = {"max_atol": 1e-3, "max_rtol": 1e-3}
+    problem = sol(tmp_path / "p", workload("a", 3, correctness=rule), reference=infinite)
+    assert check(problem, infinite).accepted
+    for wrong in ("rstd.squeeze(-1)", "-rstd.squeeze(-1) / 0.0"):
+        report = check(problem, NORM.replace("rstd.squeeze(-1)", wrong))
+        assert report.reason.code == "output.values"
