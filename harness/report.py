@@ -281,11 +281,12 @@ class OutsideClock(_Model):
     quickest_us: float | None = None
     """Mean time of a call in the quickest loop, by the worker's clock."""
     single_us: float | None = None
-    """Mean time of a call that was alone, by the worker's clock."""
+    """Median time of a call that was alone, by the worker's clock."""
     single_tolerance_us: float | None = None
     """How far `quickest_us`, of calls in loops, may be above it."""
     single_outside_us: float | None = None
-    """Time of a call that was alone, by the grader's clock: its input could not be read before that clock ran."""
+    """Time of a call that was alone, by the grader's clock over the quicker half of them: its input could not be read
+    before that clock ran."""
     single_outside_tolerance_us: float | None = None
     """How far that may be above `single_us`."""
     calls: int

@@ -11,6 +11,11 @@
 The probe is a copy of tensors like the outputs, in the reference's process, which is clean. It is held against the mean
 of the inside readings of the same calls; how far apart they may be comes from the spread of the walls.
 
+Whoever makes walls or readings uneven on purpose must not gain by it. So an error that a submission's own figures show
+counts only up to a few times that of the clean process, or a share of the call; loops are held against the median of
+single calls, which is reported, not a mean that a few long figures would make good; and walls of single calls are
+looked at in the quicker half of them, since only figures below the median make the median smaller.
+
 What could be gained all the same: the overhead has the digests in it. Whoever makes outputs and digests in one go saves
 the reading of the outputs that a digest takes, and no more.
 """
@@ -23,6 +28,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+
+from harness.clock.stats import median_of
 
 _MAD_TO_SIGMA = 1.4826
 """Of a normal distribution: standard deviation over median absolute deviation."""
@@ -107,8 +114,8 @@ class Calibration:
     """What the worker's clock reads for the probe in a loop."""
     single: Estimate
     """What it reads for the probe alone."""
-    single_walls_us: Sequence[float]
-    """Walls of probes alone, microseconds."""
+    beside_us: Sequence[float]
+    """Walls of probes alone, less what the worker's clock reads in them, microseconds."""
     offset: Estimate
     """What it reads beside a kernel, alone; its error is how far processes differ in that."""
 
@@ -140,11 +147,11 @@ class Agreement:
     quickest_us: float
     """The mean of the quickest loop, by the worker's clock."""
     single_us: float
-    """The time of a call that was alone, by the worker's clock."""
+    """The median of calls that were alone, by the worker's clock."""
     single_tolerance_us: float
     """How far that of the quickest loop may be above it."""
     single_outside_us: float
-    """The time of a call that was alone, by our own clock."""
+    """The time of such a call, by our own clock over the quicker half of them."""
     single_outside_tolerance_us: float
     """How far that may be above the worker's."""
     calls: int
@@ -190,59 +197,83 @@ def estimate(values: Sequence[float]) -> Estimate:
     return Estimate(middle, _MEDIAN_EFFICIENCY * _MAD_TO_SIGMA * deviation / math.sqrt(len(values)))
 
 
-def mean(values: Sequence[float]) -> Estimate:
-    """The mean and its standard error."""
-    # numpy's: the standard library's adds fractions, which takes half a second for a hundred values.
-    error = float(np.std(values, ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else abs(values[0])
-    return Estimate(statistics.fmean(values), error)
-
-
 def spread(values: Sequence[float]) -> float:
     """How far nine tenths of the values are apart."""
     low, high = np.percentile(values, [5, 95])
     return float(high - low)
 
 
+@dataclass(frozen=True)
+class Leeway:
+    """What is borne of a submission's calls, by kind of device."""
+
+    apart: float
+    """Share by which calls in a loop may be slower than single ones, for reasons of the device's: it clocks down under
+    power, its caches and tables are fuller."""
+    noisier: float
+    """Times the clean process's error that the submission's own may be, or a quarter of `apart` where that is more."""
+    skew: float
+    """Share of the median by which the mean may be above it, as far as the walls show that as well."""
+
+    def error_us(self, own_us: float, clean_us: float, call_us: float) -> float:
+        """How much of an error that the submission's own figures show counts."""
+        return min(own_us, max(self.noisier * clean_us, self.apart / _SIGMAS * abs(call_us)))
+
+
 def agreement(
     measured: Walls,
-    single: Estimate,
-    single_walls_us: Sequence[float],
+    singles: Sequence[tuple[float, float]],
     calibration: Calibration,
+    leeway: Leeway,
     *,
     rounding_us: float,
-    apart_share: float,
 ) -> Agreement:
     """Hold the clocks against each other.
 
-    `single` is the time of a single call, offset taken off, and `single_walls_us` their walls: no more exact than these
-    differ among themselves, from call to call and from process to process. Calls in a loop may be slower than single
-    ones by `apart_share` for reasons of the device's (it clocks down under power, its caches and tables are fuller).
-    `rounding_us` is a step of the worker's clock.
+    `singles` are single calls: the worker's reading, offset taken off, and our wall, both in microseconds. These agree
+    no better than walls differ from call to call and from process to process. `rounding_us` is a step of the worker's
+    clock.
     """
-    outside = measured.turn - calibration.overhead
-    inside = measured.inside - calibration.inside_offset
+    readings = [reading for reading, _ in singles]
+    single = Estimate(median_of(readings), estimate(readings).error_us)
+
+    def bounded(own: Estimate, clean: Estimate) -> Estimate:
+        return Estimate(own.us, leeway.error_us(own.error_us, clean.error_us, single.us))
+
+    turn, inside = bounded(measured.turn, calibration.turn), bounded(measured.inside, calibration.inside)
+    outside_us = (turn - calibration.overhead).us
     # What is in both cancels, and so does what is unknown of it.
-    clocks = (measured.turn - calibration.turn) - (measured.inside - calibration.inside)
+    clocks = (turn - calibration.turn) - (inside - calibration.inside)
     # What disturbs a loop makes it longer: the quickest is the one to compare a single call with.
-    quickest = Estimate(min(measured.inside_us), measured.inside.error_us)
-    alone = (quickest - calibration.inside) - (single - calibration.single)
+    quickest = Estimate(min(measured.inside_us), inside.error_us)
+    alone = (quickest - calibration.inside) - (bounded(single, calibration.single) - calibration.single)
     processes = Estimate(0.0, math.sqrt(2) * calibration.offset.error_us)
-    probe_wall_us = statistics.median(calibration.single_walls_us)
-    alone_us = statistics.median(single_walls_us) - probe_wall_us + calibration.single.us - calibration.offset.us
-    walls_us = spread(single_walls_us) + spread(calibration.single_walls_us)
+    # In the quicker half, since the median is made by them.
+    beside_us = [wall - reading for reading, wall in singles if reading <= statistics.median(readings)]
+    clean_us = [each + calibration.offset.us for each in calibration.beside_us]
+    more_us = statistics.median(beside_us) - statistics.median(clean_us)
+    walls_us = min(spread(beside_us), leeway.noisier * spread(clean_us)) + spread(clean_us)
     tolerance_us = _SIGMAS * clocks.error_us + rounding_us
     once = measured.once - calibration.once
+    once_us = leeway.error_us(once.error_us / measured.long, calibration.once.error_us / measured.long, single.us)
+    apart_us = leeway.apart * abs(single.us)
+    shown_us = _skew([wall for _, wall in singles]) + spread(clean_us) / math.sqrt(len(singles))
+    skew_us = max(0.0, min(_skew(readings), shown_us, leeway.skew * abs(single.us)))
     return Agreement(
-        outside_us=outside.us,
-        inside_us=inside.us,
+        outside_us=outside_us,
+        inside_us=(inside - calibration.inside_offset).us,
         tolerance_us=tolerance_us,
-        whole_us=outside.us + once.us / measured.long,
+        whole_us=outside_us + once.us / measured.long,
         # What a loop costs once may differ a little, where a submission finds its memory anew, say.
-        whole_tolerance_us=2 * tolerance_us + _SIGMAS * once.error_us / measured.long + apart_share * abs(single.us),
+        whole_tolerance_us=2 * tolerance_us + _SIGMAS * once_us + apart_us,
         quickest_us=(quickest - calibration.inside_offset).us,
         single_us=single.us,
-        single_tolerance_us=_SIGMAS * (alone + processes).error_us + rounding_us + apart_share * abs(single.us),
-        single_outside_us=alone_us,
-        single_outside_tolerance_us=walls_us + rounding_us + apart_share * abs(single.us),
+        single_tolerance_us=_SIGMAS * (alone + processes).error_us + rounding_us + apart_us + skew_us,
+        single_outside_us=single.us + more_us,
+        single_outside_tolerance_us=walls_us + rounding_us + apart_us,
         calls=measured.calls,
     )
+
+
+def _skew(values: Sequence[float]) -> float:
+    return statistics.fmean(values) - statistics.median(values)

@@ -20,6 +20,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Literal
 
 import torch
@@ -28,7 +29,7 @@ from harness.check.compare import FormError, worst
 from harness.check.oracle import Oracle
 from harness.clock.bench import Bench, OutputChanged, Sample
 from harness.clock.offset import Offset
-from harness.clock.outside import Agreement, Calibration, Estimate, Walls, agreement, estimate, mean, shorter
+from harness.clock.outside import Agreement, Calibration, Estimate, Leeway, Walls, agreement, estimate, shorter
 from harness.clock.plan import Goal, Plan, Side
 from harness.clock.readings import Source
 from harness.clock.stats import (
@@ -43,7 +44,7 @@ from harness.clock.stats import (
 from harness.clock.steady import Watch
 from harness.figures import us
 from harness.judge.evidence import Evidence
-from harness.report import Baseline, LeafReport, Measurement, OutsideClock, Timing, Warning_
+from harness.report import Baseline, LeafReport, Measurement, OutsideClock, Steadiness, Timing, Warning_
 from harness.seeds import Seeds
 from harness.workers.worker import Worker, WorkerFailure
 
@@ -76,11 +77,16 @@ _BUSY = 1.5
 """A turn without a call that takes so many times its usual time shares the device with something."""
 _SURE = 0.5
 """A tolerance of more than this share of a call's time confirms little."""
-_APART = {"cuda": 0.02, "cpu": 0.25}
-"""Share by which calls in a loop may be slower than single ones: on a CPU they share caches and cores with whatever
-else runs."""
+_LEEWAY = {
+    "cuda": Leeway(apart=0.02, noisier=3.0, skew=0.1),
+    # Calls share caches and cores with whatever else runs, now more and now less.
+    "cpu": Leeway(apart=0.25, noisier=10.0, skew=1.0),
+}
+"""What is borne of a submission's calls."""
 _CAPPED = 0.1
 """The same on a GPU whose board draws all the power it may."""
+_CHANGED = {"cuda": 0.05, "cpu": 1.0}
+"""Share by which calls may have become slower since the blocks were measured, beyond what the clocks may be apart."""
 _METHODS = {
     (
         "cuda",
@@ -128,8 +134,9 @@ class TimeStage:
         self._flush_us = 0.0
         # A CPU takes a hundred times as long to fill and move tensors, and is never as quiet as a GPU.
         self._singles, self._repeats = (_SINGLES, _REPEATS) if self._device.type == "cuda" else (10, 4)
-        self._walls_us: list[float] = []
-        """Of the candidate's single calls."""
+        self._singles_seen: list[tuple[float, float]] = []
+        """The candidate's single calls since the clocks were last read in the clean process: reading, offset taken off,
+        and wall, microseconds."""
         self._compared: list[list[LeafReport]] = []
         self._calls = 0
         self.verified = 0
@@ -215,12 +222,13 @@ class TimeStage:
         own, (clean.mode, clean.queue_us) = (clean.mode, clean.queue_us), (candidate.mode, candidate.queue_us)
         offset = self._offsets[candidate.mode]
         readings, single_walls = clean.probe_singles(self._singles)
-        single = mean(readings)
+        single = estimate(readings)
+        beside = [wall - reading for reading, wall in zip(readings, single_walls, strict=True)]
         turn_us = self._flush_us + single.us + (candidate.queue_us if candidate.mode == "device" else 0.0)
         walls = clean.probe_batches(self._batch_turns(turn_us), self._repeats)
         clean.mode, clean.queue_us = own
         return Calibration(
-            walls.turn, walls.once, walls.inside, single, single_walls, Estimate(offset.us, offset.half_us / 2)
+            walls.turn, walls.once, walls.inside, single, beside, Estimate(offset.us, offset.half_us / 2)
         )
 
     def _call_seconds(self, side: Side) -> float:
@@ -230,13 +238,17 @@ class TimeStage:
     def _steady_block(self, plan: Plan, side: Side, share: float) -> None:
         """Measure a block, and again as long as the device was not steady and the plan bears it."""
         while True:
+            before = len(self._singles_seen)
             with self._alone(side) as idle, self._blaming(side), self._watch.block() as seen:
                 plan.blocks[side].append(self._block(side, plan.calls(side), share))
             judged = self._watch.judge(side, seen)
             why = judged.message if judged is not None else None
             if not idle:
                 why = "the device went on working for the submission after its calls had ended"
-            if why is None or not plan.replace_last(side, why):
+            if why is None:
+                return
+            del self._singles_seen[before:]
+            if not plan.replace_last(side, why):
                 return
 
     @contextlib.contextmanager
@@ -266,7 +278,7 @@ class TimeStage:
             sample = bench.single(shared)
             samples.append(self._net(side, sample.elapsed_us))
             if side == "candidate":
-                self._walls_us.append(sample.wall_us)
+                self._singles_seen.append((samples[-1], sample.wall_us))
             # Decided only now: until it returned, a call could not know whether it would be looked at.
             if side == "candidate" and secrets.randbelow(1 << 30) < share * (1 << 30):
                 self._look_at(sample, "early", "timed0")
@@ -287,8 +299,8 @@ class TimeStage:
 
     def _confirm(self, calibration: Calibration, blocks: list[list[float]]) -> Agreement:
         """Hold our clock against the worker's until they agree, or have disagreed often enough."""
-        singles = [sample for block in blocks for sample in block]
-        turn_us = calibration.turn.us - calibration.single.us + statistics.median(singles)
+        reported_us = median_of([sample for block in blocks for sample in block])
+        turn_us = calibration.turn.us - calibration.single.us + reported_us
         turns = self._batch_turns(turn_us)
         pair = turns + shorter(turns)
         moved = pair * max(1, self._oracle.call_bytes)
@@ -297,22 +309,22 @@ class TimeStage:
         for attempt in range(_ROUNDS):
             with self._watch.block() as seen:
                 measured = self._batches(turns, repeats)
-            apart = _CAPPED if "sw_power_cap" in seen.seen.throttle else _APART[self._device.type]
-            found = agreement(
-                measured,
-                mean(singles),
-                self._walls_us,
-                calibration,
-                rounding_us=clock_step(singles),
-                apart_share=apart,
-            )
+            leeway = _LEEWAY[self._device.type]
+            if "sw_power_cap" in seen.seen.throttle:
+                leeway = replace(leeway, apart=_CAPPED)
+            rounding_us = clock_step([reading for reading, _ in self._singles_seen])
+            found = agreement(measured, self._singles_seen, calibration, leeway, rounding_us=rounding_us)
             if found.confirmed or self._wrong() or attempt == _ROUNDS - 1:
                 break
             # What has changed since the blocks were measured, or disturbed the clean process, is no disagreement.
             with self._alone("reference"), self._blaming("reference"):
                 calibration = self._calibrate(self._benches["reference"], self._benches["candidate"])
-            self._walls_us = []
-            singles = self._block("candidate", min(20, max(3, len(blocks[0]))), 0.0)
+            self._singles_seen = []
+            self._block("candidate", min(20, max(3, len(blocks[0]))), 0.0)
+        # What was confirmed in a later round are those calls, and not the ones that are reported.
+        slower_us = found.single_us - reported_us * (1 + _CHANGED[self._device.type])
+        if found.confirmed and slower_us > found.single_tolerance_us:
+            self._evidence.unsteady = _changed(self._watch.summary(), reported_us, found.single_us)
         return found
 
     def _batches(self, turns: int, repeats: int) -> Walls:
@@ -416,6 +428,12 @@ class TimeStage:
             method=_METHODS[self._device.type, mode],
             host_bound=self._device.type == "cuda" and mode == "host",
         )
+
+
+def _changed(seen: Steadiness, reported_us: float, later_us: float) -> Steadiness:
+    """The device, or the submission, is not what it was while the blocks were measured."""
+    why = f"a call took {reported_us:.2f} us in the blocks and {later_us:.2f} us when the clocks were compared"
+    return seen.model_copy(update={"measured_again": seen.measured_again + 1, "why": [why, *seen.why]})
 
 
 def _unsure(found: Agreement) -> Warning_:

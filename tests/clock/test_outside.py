@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 import pytest
 
-from harness.clock.outside import Agreement, Calibration, Estimate, Walls, agreement, mean
+from harness.clock.outside import Agreement, Calibration, Estimate, Leeway, Walls, agreement
 
 TURN_US, RTT_S, OFFSET_US, LOOP_US = 280.0, 4e-4, 2.4, 0.7
 """A turn beside its call, the way there and back, what events read beside a kernel, and what more in a loop."""
 
 
+LEEWAY = Leeway(apart=0.02, noisier=3.0, skew=0.1)
+
+
 def walls(
-    call_us: float, said_us: float, rng: random.Random, turns: int = 140, repeats: int = 6, held_up_s: float = 0.0
+    call_us: float,
+    said_us: float,
+    rng: random.Random,
+    turns: int = 140,
+    repeats: int = 6,
+    held_up_s: float = 0.0,
+    uneven_s: float = 0.0,
 ) -> Walls:
-    """`held_up_s` is what short loops are made longer by."""
+    """`held_up_s` is what short loops are made longer by, `uneven_s` all but the first of each length."""
     found = Walls(turns)
-    for _ in range(repeats):
+    for number in range(repeats):
         for count in (found.short, found.long):
             wall_s = RTT_S + count * (TURN_US + call_us) / 1e6 + rng.expovariate(1 / 2e-5)
             wall_s += held_up_s if count == found.short else 0.0
+            wall_s += uneven_s if number else 0.0
             readings = [said_us + OFFSET_US + LOOP_US + rng.gauss(0, 0.3) for _ in range(count)]
             found.add(count, wall_s, readings)
     return found
@@ -31,34 +42,38 @@ def compared(
     *,
     said_us: float | None = None,
     alone_us: float | None = None,
+    singles: Callable[[int], tuple[float, float]] | None = None,
+    in_loops_us: float | None = None,
     held_up_s: float = 0.0,
+    uneven_s: float = 0.0,
     seed: int = 1,
 ) -> Agreement:
-    """A call that takes `call_us`, is said to take `said_us`, and takes `alone_us` when it is alone."""
+    """A call that takes `call_us`, is said to take `said_us`, and takes `alone_us` when it is alone. `singles` tells by
+    number what single ones are said to take and take instead, `in_loops_us` what those in loops do."""
     rng = random.Random(seed)
     said_us = call_us if said_us is None else said_us
     alone_us = call_us if alone_us is None else alone_us
     probe = walls(5.0, 5.0, rng)
 
-    def single_walls(call: float) -> list[float]:
-        return [800 + call + rng.gauss(0, 10) for _ in range(40)]
+    def wall(call: float) -> float:
+        return 800 + call + rng.gauss(0, 10)
 
     calibration = Calibration(
         probe.turn,
         probe.once,
         probe.inside,
         Estimate(5.0 + OFFSET_US, 0.03),
-        single_walls(5.0),
+        [wall(5.0) - 5.0 - OFFSET_US for _ in range(40)],
         Estimate(OFFSET_US, 0.05),
     )
-    single = mean([said_us + rng.gauss(0, 0.3) for _ in range(100)])
+    alone = [(said_us, alone_us) if singles is None else singles(number) for number in range(100)]
+    in_loops = (call_us, said_us) if in_loops_us is None else (in_loops_us, in_loops_us)
     return agreement(
-        walls(call_us, said_us, rng, held_up_s=held_up_s),
-        single,
-        single_walls(alone_us),
+        walls(*in_loops, rng, held_up_s=held_up_s, uneven_s=uneven_s),
+        [(said + rng.gauss(0, 0.3), wall(took)) for said, took in alone],
         calibration,
+        LEEWAY,
         rounding_us=0.032,
-        apart_share=0.02,
     )
 
 
@@ -100,3 +115,32 @@ def test_calls_that_are_only_short_among_others_are_not_confirmed() -> None:
 
 def test_a_longer_claim_than_the_truth_is_believed() -> None:
     assert compared(5.0, said_us=9.0).confirmed
+
+
+@pytest.mark.parametrize("call_us", [5.0, 65.0, 1000.0])
+def test_figures_of_which_only_the_mean_is_true_are_not_confirmed(call_us: float) -> None:
+    """The median is what is reported: most are said to be short, the others long."""
+    assert not compared(call_us, singles=lambda number: (call_us * (0.1, 2.35)[number % 5 > 2], call_us)).confirmed
+
+
+def test_calls_that_really_differ_are_believed() -> None:
+    """Two groups 8 % apart, the median in one of them."""
+    for seed in range(20):
+        took = [100.0 if number % 5 < 3 else 108.0 for number in range(100)]
+        found = compared(100.0, singles=lambda n, t=took: (t[n], t[n]), in_loops_us=103.2, seed=seed)
+        assert found.confirmed
+
+
+def test_walls_that_are_uneven_on_purpose_excuse_no_single_call() -> None:
+    """All results of a loop are made in one go; of single calls one in ten is held up, so that no wall tells much."""
+    held_up = [2000.0 if number % 10 == 0 else 200.0 for number in range(100)]
+    found = compared(200.0, singles=lambda number: (20.0, held_up[number]), in_loops_us=20.0)
+    assert found.single_outside_us == pytest.approx(200, abs=10)
+    assert not found.confirmed
+
+
+@pytest.mark.parametrize("call_us", [65.0, 1000.0])
+def test_loops_that_are_uneven_on_purpose_excuse_no_claim(call_us: float) -> None:
+    found = compared(call_us, said_us=call_us / 2, alone_us=call_us / 2, uneven_s=140 * call_us / 2e6)
+    assert found.outside_us - found.inside_us == pytest.approx(call_us / 2, abs=2)
+    assert not found.confirmed

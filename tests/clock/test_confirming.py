@@ -1,0 +1,89 @@
+"""What is confirmed has to be what is reported, also where the clocks agreed only in a later round."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from harness.clock import stage as stages
+from harness.clock.outside import Agreement, Walls
+from harness.clock.stage import TimeStage
+from harness.clock.steady import Watch
+from harness.judge.evidence import Evidence
+from harness.judge.verdict import judge
+
+
+class _Still:
+    """A device of which nothing can be read."""
+
+    def quick(self) -> Any:
+        return self.full()
+
+    def full(self) -> Any:
+        from harness.clock.readings import Reading
+
+        return Reading()
+
+
+def agreed(single_us: float, confirmed: bool) -> Agreement:
+    outside_us = single_us if confirmed else 10 * single_us
+    return Agreement(
+        outside_us=outside_us,
+        inside_us=single_us,
+        tolerance_us=1.0,
+        whole_us=single_us,
+        whole_tolerance_us=1.0,
+        quickest_us=single_us,
+        single_us=single_us,
+        single_tolerance_us=1.0,
+        single_outside_us=single_us,
+        single_outside_tolerance_us=1.0,
+        calls=10,
+    )
+
+
+@pytest.mark.parametrize(
+    ("later_us", "kind", "code"),
+    [
+        (100.0, "cuda", "device.unsteady"),
+        (10.3, "cuda", None),
+        (100.0, "cpu", "device.unsteady"),
+        (19.0, "cpu", None),
+    ],
+)
+def test_calls_that_became_slower_confirm_nothing_that_was_said_before(
+    monkeypatch: pytest.MonkeyPatch, later_us: float, kind: str, code: str | None
+) -> None:
+    rounds = iter([agreed(10.0, False), agreed(later_us, True)])
+    monkeypatch.setattr(stages, "agreement", lambda *_, **__: next(rounds))
+    stage: Any = object.__new__(TimeStage)
+    stage._device = torch.device(kind)
+    stage._oracle = SimpleNamespace(call_bytes=8)
+    stage._repeats = 2
+    stage._evidence = Evidence()
+    stage._watch = Watch(_Still())  # type: ignore[arg-type]
+    stage._benches = {"reference": None, "candidate": None}
+    stage._singles_seen = [(10.0, 900.0)] * 20
+    stage._compared = []
+
+    @contextlib.contextmanager
+    def alone(*_: object) -> Iterator[bool]:
+        yield True
+
+    stage._alone = stage._blaming = alone
+    stage._batch_turns = lambda _: 100
+    stage._batches = lambda *_: Walls(100)
+    stage._block = lambda *_: stage._singles_seen.extend([(later_us, 900.0)] * 3)
+    calibration = SimpleNamespace(turn=SimpleNamespace(us=300.0), single=SimpleNamespace(us=5.0))
+    stage._calibrate = lambda *_: calibration
+    found = stage._confirm(calibration, [[10.0] * 10] * 2)
+    assert found.confirmed
+    judged = judge(stage._evidence).reason.code
+    assert (judged == "device.unsteady") == (code is not None)
+    if code is not None:
+        assert "a call took 10.00 us in the blocks and 100.00 us when" in judge(stage._evidence).reason.message
