@@ -13,6 +13,7 @@ How attacks on it end says `harness selftest --only timing`.
 from __future__ import annotations
 
 import argparse
+import math
 import multiprocessing
 import statistics
 import sys
@@ -50,7 +51,7 @@ def repeat(workloads: list[str], runs: int, at_once: int) -> None:
     print(f" {'confirmed':>9s} {'stage s':>8s} {'samples':>7s}")
     for workload in workloads:
         reports = graded([(str(PROBLEM / "scale.py"), workload)] * runs, at_once)
-        timings = [report["timing"] for report in reports if report["verdict"] == "accepted"]
+        timings = [timing for report in reports if (timing := report["timing"]) and report["verdict"] == "accepted"]
         if len(timings) < len(reports):
             print(f"{workload}: {len(reports) - len(timings)} of {len(reports)} gradings were not accepted:")
             print({report["reason"]["code"]: report["reason"]["message"] for report in reports})
@@ -58,13 +59,19 @@ def repeat(workloads: list[str], runs: int, at_once: int) -> None:
             continue
         medians = [timing["candidate"]["median_us"] for timing in timings]
         middle = statistics.median(medians)
-        intervals = [timing["candidate"]["ci95_us"] for timing in timings]
+        # One that could not be made has the text Infinity for an end.
+        intervals = [tuple(map(float, timing["candidate"]["ci95_us"])) for timing in timings]
         covered = sum(low <= middle <= high for low, high in intervals)
         width = statistics.median((high - low) / (high + low) for low, high in intervals)
-        apart = [timing["outside"]["outside_us"] - timing["outside"]["inside_us"] for timing in timings]
-        alone = [timing["outside"]["single_outside_us"] - timing["outside"]["single_us"] for timing in timings]
-        tolerance = statistics.median(timing["outside"]["tolerance_us"] for timing in timings)
-        confirmed = sum(timing["outside"]["confirmed"] for timing in timings)
+        looks = [timing["outside"] for timing in timings if timing["outside"] is not None]
+        apart = [look["outside_us"] - look["inside_us"] for look in looks] or [math.nan]
+        alone = [
+            look["single_outside_us"] - look["single_us"]
+            for look in looks
+            if look["single_outside_us"] is not None and look["single_us"] is not None
+        ] or [math.nan]
+        tolerance = statistics.median([look["tolerance_us"] for look in looks] or [math.nan])
+        confirmed = sum(look["confirmed"] for look in looks)
         stage = statistics.median(seconds_of(report, "time") for report in reports)
         samples = statistics.median(len(timing["candidate"]["samples_us"]) for timing in timings)
         print(f"{workload:10s} {len(timings):4d} {middle:10.3f} {min(medians):8.3f} {max(medians):8.3f}", end="")
@@ -107,7 +114,7 @@ def truth(workloads: list[str], at_once: int) -> None:
     print(f"{'workload':10s} {'reported us':>12s} {'CUPTI us':>10s} {'apart us':>9s} {'apart %':>8s}")
     for workload in workloads:
         reports = graded([(str(PROBLEM / "scale.py"), workload)] * at_once, at_once)
-        timings = [report["timing"] for report in reports if report["verdict"] == "accepted"]
+        timings = [timing for report in reports if (timing := report["timing"]) and report["verdict"] == "accepted"]
         if not timings:
             print(f"{workload}: not accepted: {reports[0]['reason']['message']}")
             continue

@@ -42,7 +42,7 @@ def line(name: str, seconds: float, report: dict[str, Any]) -> str:
     row += " ".join(f"{stages.get(stage, 0.0):6.1f}" for stage in STAGES)
     row += f" {build['seconds']:7.1f}{'c' if build['cached'] else ' '}"
     if timing := report["timing"]:
-        low, high = timing["candidate"]["ci95_us"]
+        low, high = map(float, timing["candidate"]["ci95_us"])  # of too few samples: the text Infinity
         row += f" {timing['candidate']['median_us']:10.2f} {100 * (high - low) / (high + low):5.2f}"
         row += f" {timing['reference']['median_us']:12.2f} {timing['speedup']:8.3f}"
     return row

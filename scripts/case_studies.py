@@ -12,6 +12,7 @@ what the first prints as STEM.txt, and the figures that the tables need of both 
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
 import tempfile
@@ -130,7 +131,8 @@ def table(problem: str, rows: list[Row]) -> str:
         if "median_us" in row:
             low, high = row["ci95_us"]
             fraction = row["fraction_of_floor"]
-            cells.append(f"{row['median_us']:.1f} us (95 % in {low:.1f} to {high:.1f})")
+            interval = f"95 % in {low:.1f} to {high:.1f}" if math.isfinite(high) else "too few calls for an interval"
+            cells.append(f"{row['median_us']:.1f} us ({interval})")
             cells += ["" if fraction is None else f"{100 * fraction:.1f} %", f"{row['speedup']:.2f}"]
         else:
             cells += ["", "", ""]
