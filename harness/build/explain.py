@@ -17,6 +17,8 @@ MAX_READ_CHARS = 1 << 20
 MAX_LINE_CHARS = 8000
 MAX_HINTED = 50
 """Diagnostics that get a hint; those after them are mostly consequences of the first."""
+MAX_STATIC_SHARED_BYTES = 48 << 10
+"""Of a block, on every architecture: more has to be dynamic."""
 MAX_NOTES = 1
 """Notes kept after an error; the rest is the compiler thinking aloud."""
 
@@ -50,6 +52,8 @@ def explain(text: str, plan: Plan, kernels: list[KernelResources]) -> Explained:
         kept.append(d)
     kept += plan.warnings
     kept += [_spilling(kernel) for kernel in kernels if kernel.spill_store_bytes or kernel.spill_load_bytes]
+    if not any(d.severity == "error" for d in kept):
+        kept += [_too_much_shared(kernel) for kernel in kernels if kernel.shared_bytes > MAX_STATIC_SHARED_BYTES]
     ordered = first_errors_first(kept)
     for at, d in enumerate(ordered[:MAX_HINTED]):
         if not d.hint and (hint := hint_for(d, sources)):
@@ -143,6 +147,18 @@ def _surely_undefined(message: str) -> bool:
     """
     symbol = message.removeprefix("undefined reference to '").rstrip("'")
     return "(" in symbol or symbol.startswith(("_Z", "vtable for", "typeinfo for"))
+
+
+def _too_much_shared(kernel: KernelResources) -> Diagnostic:
+    """In ptxas' words: that of CUDA 12 lets it pass, and the launch then fails."""
+    return Diagnostic(
+        file=None,
+        line=None,
+        column=None,
+        severity="warning",
+        message=f"kernel {kernel.name} uses too much shared data ({kernel.shared_bytes} bytes, "
+        f"{MAX_STATIC_SHARED_BYTES} max)",
+    )
 
 
 def _spilling(kernel: KernelResources) -> Diagnostic:

@@ -11,6 +11,7 @@ import pytest
 from build_samples import tiny
 
 from harness.build import BuildOutcome, BuildService, ExtensionRequest
+from harness.build.toolchain import Toolchain
 
 pytestmark = pytest.mark.nvcc
 
@@ -22,7 +23,6 @@ def build(service: BuildService, request: ExtensionRequest) -> BuildOutcome:
 
 
 def first_hint(outcome: BuildOutcome) -> str:
-    assert not outcome.ok
     assert outcome.diagnostics, outcome.log
     return outcome.diagnostics[0].hint or ""
 
@@ -96,9 +96,12 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("mistake", list(MISTAKES))
-def test_mistakes_in_kernels_come_with_what_to_do(service: BuildService, mistake: str) -> None:
+def test_mistakes_in_kernels_come_with_what_to_do(service: BuildService, toolchain: Toolchain, mistake: str) -> None:
     text, words = MISTAKES[mistake]
     outcome = build(service, tiny(cuda=text))
+    # The ptxas of CUDA 12 lets too much shared memory pass; then it is a warning.
+    passes = "shared memory" in mistake and "static" in mistake and "cuda_12." in str(toolchain.nvcc_version)
+    assert outcome.ok is passes
     assert words in first_hint(outcome), outcome.log
 
 
@@ -117,7 +120,9 @@ def test_own_module_beside_functions(service: BuildService) -> None:
             "no_implicit_headers": True, "with_pytorch_error_handling": False,
         }
     )  # fmt: skip
-    assert "take yours out" in first_hint(build(service, request))
+    outcome = build(service, request)
+    assert not outcome.ok
+    assert "take yours out" in first_hint(outcome)
 
 
 CAPTURE = """

@@ -159,6 +159,16 @@ def test_ptxas_resources_and_the_warning_where_it_spills(plan: Plan) -> None:
     assert all(is_resource_line(line) for line in PTXAS.splitlines())
 
 
+def test_too_much_static_shared_memory_is_warned_of_where_ptxas_says_nothing(plan: Plan) -> None:
+    (scan, *_) = parse_resources(PTXAS.replace("1024+16 bytes smem", "49153 bytes smem"))
+    messages = [d.message for d in explain("", plan, [scan]).diagnostics]
+    assert any("uses too much shared data (49153 bytes, 49152 max)" in message for message in messages)
+    hints = [d.hint or "" for d in explain("", plan, [scan]).diagnostics]
+    assert any("cudaFuncAttributeMaxDynamicSharedMemorySize" in hint for hint in hints)
+    said = "ptxas error   : Entry function '_Z4scanPf' uses too much shared data (0xc001 bytes, 0xc000 max)"
+    assert sum("too much shared" in d.message for d in explain(said, plan, [scan]).diagnostics) == 1
+
+
 @pytest.mark.parametrize(
     ("demangled", "name"),
     [
