@@ -8,6 +8,7 @@ elsewhere (`-o`, `-save-temps`, `--keep`), or talks past the driver (`-Wl,-T`, `
 
 from __future__ import annotations
 
+import errno
 import re
 import shlex
 from collections.abc import Iterator
@@ -64,6 +65,11 @@ def _path_inside(path: str, roots: tuple[Path, ...]) -> bool:
         real = Path(path).resolve()
     except (OSError, RuntimeError):  # links that go in circles
         return False
+    try:
+        real.stat()
+    except OSError as error:
+        if error.errno == errno.ELOOP:  # from Python 3.13 on, such links are first seen here
+            return False
     return any(real == root.resolve() or root.resolve() in real.parents for root in roots)
 
 
