@@ -17,7 +17,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from harness.client.marks import MARKS
-from harness.report import Report, Verdict
+from harness.report import Report, Score, Verdict
 from server.store import Board, Result, Standing, Submission, User
 
 _NO_ANSWER = (Verdict.JUDGE_ERROR, Verdict.UNSTABLE)
@@ -59,9 +59,9 @@ def _result(submission: Submission, report: Report, now: float) -> Result | None
     score, problem, device = report.score, report.problem, report.device
     if report.verdict is not Verdict.ACCEPTED or score is None or problem is None or device is None:
         return None
-    low, high = score.time_ci95_us
-    if not all(map(math.isfinite, (score.time_us, low, high, score.speedup, *score.speedup_ci95))):
+    if not has_ends(score):
         return None
+    low, high = score.time_ci95_us
     told = {warning.code for warning in report.warnings}
     return Result(
         submission_number=submission.number,
@@ -80,6 +80,11 @@ def _result(submission: Submission, report: Report, now: float) -> Result | None
         at=now,
         warnings=" ".join(code for code in MARKS if code in told),
     )
+
+
+def has_ends(score: Score) -> bool:
+    """Whether a time and its speedup lie in intervals with two ends, without which no board shows them."""
+    return all(map(math.isfinite, (score.time_us, *score.time_ci95_us, score.speedup, *score.speedup_ci95)))
 
 
 def _board_of(result: Result) -> BoardKey:

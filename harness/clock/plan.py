@@ -9,6 +9,7 @@ side it is ABCCBA.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
@@ -136,9 +137,8 @@ class Plan:
             counts = ", ".join(f"{side} {len(blocks)}" for side, blocks in self.blocks.items())
             parts.append(f"fewer than the {_blocks(self.goal.min_blocks)} of each side that were asked for ({counts})")
         for side, width in self._too_wide().items():
-            known = "one sample only" if width == float("inf") else f"{100 * width:.2g} %"
-            asked = f"{100 * self.goal.relative_half_width:g} % was asked for"
-            parts.append(f"the {side}'s interval is within {known} of its median, {asked}")
+            known = "has no ends" if math.isinf(width) else f"is within {100 * width:.2g} % of its median"
+            parts.append(f"the {side}'s interval {known}, {100 * self.goal.relative_half_width:g} % was asked for")
         return f"{parts[0][0].upper()}{'; '.join(parts)[1:]}." if parts else ""
 
     def _too_wide(self) -> dict[Side, float]:

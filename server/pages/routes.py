@@ -19,6 +19,7 @@ from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 
 from harness.client.marks import MARKS
+from harness.report import Report, Verdict
 from server import jobs
 from server.api.auth import COOKIE, Serving, caller_of, count_stranger, own_submission
 from server.api.boards import ProblemView, board_view, device_views, find_problem, problem_view, problems
@@ -32,6 +33,7 @@ from server.pages.source import annotated
 from server.pages.statement import as_html
 from server.pages.words import FILTERS
 from server.queue import listing
+from server.results import has_ends
 from server.services import Services
 from server.store import Submission, User
 
@@ -184,6 +186,7 @@ def submission(submission_id: str, serving: Serving, caller: Visitor) -> Respons
         elsewhere=elsewhere,
         log=log,
         report=shown.report,
+        unranked=shown.report is not None and _unranked(Report.model_validate_json(found.report or "")),
         bars=[] if timing is None else histogram(timing["candidate"]["samples_us"]),
     )
 
@@ -246,6 +249,11 @@ def sign_out() -> Response:
     response = RedirectResponse("/", 303)
     response.delete_cookie(COOKIE)
     return response
+
+
+def _unranked(report: Report) -> bool:
+    """Whether its time is accepted, and on no board all the same."""
+    return report.verdict is Verdict.ACCEPTED and report.score is not None and not has_ends(report.score)
 
 
 def _found(serving: Services, problem: str) -> Any:

@@ -45,6 +45,11 @@ def share(fraction: float | str | None) -> str:
     return f"{100 * fraction:.2g} %" if math.isfinite(fraction) else _NO_FIGURE
 
 
+def figure(value: float | str) -> str:
+    """Three digits of whatever it is."""
+    return f"{float(value):.3g}"
+
+
 def date(at: datetime) -> str:
     """To the minute, UTC."""
     return f"{at:%Y-%m-%d %H:%M} UTC"
@@ -72,6 +77,7 @@ FILTERS: dict[str, Callable[[Any], str]] = {
     "interval": interval,
     "times": times,
     "share": share,
+    "figure": figure,
     "date": date,
     "verdict": verdict,
     "tone": tone,

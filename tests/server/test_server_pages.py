@@ -136,10 +136,12 @@ def test_a_time_without_an_interval_is_shown_and_on_no_board(browser: TestClient
     for figures in (report["timing"]["candidate"], report["timing"]["reference"]):
         figures["ci95_us"], figures["samples_us"] = [0.0, "Infinity"], [1.0, 2.0, "Infinity"]
     report["timing"] |= {"speedup_ci95": [0.0, "Infinity"], "fraction_of_floor": "NaN", "floor_us": 1.0}
+    report["timing"]["shortfall"] = "The candidate's interval has no ends."
     assert agent.say(work, "report", report).json() == {"counted": True}
     page = browser.get(f"/submissions/{one}")
     assert page.status_code == 200
-    assert "0 µs to unknown" in page.text
+    for told in ("0 µs to unknown", "No leaderboard shows this time", "interval has no ends."):
+        assert told in page.text
     assert ada.get("/v1/leaderboard/scaled").json()["entries"] == []
 
 
