@@ -51,8 +51,8 @@ def make_app(serving: Services) -> FastAPI:
         openapi_url="/v1/openapi.json",
     )
     app.state.services = serving
-    app.state.metrics = metrics.Metrics(serving)
     app.state.streams = Streams()
+    app.state.metrics = metrics.Metrics(serving, app.state.streams)
     problems_json.install(app, routes.error_page)
     for part in (submissions, boards, agents, metrics):
         app.include_router(part.router)

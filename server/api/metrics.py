@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from fastapi import APIRouter, Response
 from fastapi.responses import PlainTextResponse
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from server.api.auth import Serving, count_stranger
 from server.api.boards import device_views
 from server.api.problems_json import ApiError, responses
+from server.api.stream import Streams
 from server.queue import depth
 from server.services import Services
 from server.store import StoreAway, Submission
@@ -32,7 +33,7 @@ router = APIRouter(tags=["operations"])
 class Metrics:
     """What is counted of one server."""
 
-    def __init__(self, serving: Services) -> None:
+    def __init__(self, serving: Services, streams: Streams) -> None:
         self.registry = CollectorRegistry()
         self.requests = Counter(
             "harness_http_requests", "Requests answered.", ["method", "route", "status"], registry=self.registry
@@ -40,6 +41,8 @@ class Metrics:
         self.seconds = Histogram(
             "harness_http_seconds", "Time to the beginning of an answer.", ["method", "route"], registry=self.registry
         )
+        open_now = Gauge("harness_streams_open", "Event streams that are open.", registry=self.registry)
+        open_now.set_function(streams.total)
         self.registry.register(_OfTheStore(serving))
 
 

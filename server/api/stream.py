@@ -45,6 +45,10 @@ class Streams:
     def __init__(self) -> None:
         self._of_key: Counter[str] = Counter()
 
+    def total(self) -> int:
+        """How many there are."""
+        return self._of_key.total()
+
     @contextmanager
     def one(self, caller: Caller, settings: Settings) -> Iterator[None]:
         """Room for one more of the caller's, for as long as the block lasts. Raises ApiError."""
@@ -58,7 +62,7 @@ class Streams:
                 del self._of_key[caller.key_id]
 
     def _check(self, caller: Caller, settings: Settings) -> None:
-        of_key, of_all = self._of_key[caller.key_id], self._of_key.total()
+        of_key, of_all = self._of_key[caller.key_id], self.total()
         later = {"Retry-After": str(_AGAIN_S)}
         again = f"Close one, or come again in {_AGAIN_S} s; GET /v1/submissions/ID tells the state without a stream."
         if of_key >= settings.streams_per_key:

@@ -76,6 +76,7 @@ def test_a_key_has_room_for_so_many_streams_and_no_more(serving: Services):
             assert "all 3 streams" in told["detail"]
         with opened(bob, other) as answer:
             assert answer.status_code == 200
+            assert "harness_streams_open 4.0" in http.get("/metrics").text
         assert http.get("/healthz").text == "ok\n"
         assert ada.show(one)["state"] == "queued"
         streams.close()
