@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
 
 from harness.wire.frames import WireError
 
@@ -16,7 +25,8 @@ class _Claim(BaseModel):
 Name = Annotated[str, StringConstraints(max_length=512)]
 Text = Annotated[str, StringConstraints(max_length=64 << 10)]
 Size = Annotated[int, Field(ge=0, lt=1 << 62)]
-Microseconds = Annotated[float, Field(ge=0, allow_inf_nan=False, lt=1e12)]
+Microseconds = Annotated[float, Field(ge=0, allow_inf_nan=False, lt=1e12), AfterValidator(lambda us: round(us, 6))]
+"""To a picosecond: no clock reads less, and what is made of smaller ones may be larger than any number."""
 
 
 class _Answer(_Claim):

@@ -71,6 +71,9 @@ template <typename T> __global__ void typed(T* x) {}
     assert names_in_text("def (") == set()
     names_in_text("__global__ " + "a" * 200_000)
     names_in_text("__global__" * 50_000)
+    # Python bears it, and written out as text it would not end well.
+    deep = "@jit" + ".a" * 600 + "\ndef deep(): pass\n@a" + "(0)" * 600 + "\ndef other(): pass"
+    assert names_in_text(deep) == {"deep"}
 
 
 def test_each_kernel_has_an_origin() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -12,10 +13,13 @@ import torch
 
 from harness.clock import stage as stages
 from harness.clock.outside import Agreement, Walls
+from harness.clock.readings import Reading
 from harness.clock.stage import TimeStage
+from harness.clock.stats import median_interval, ratio_interval
 from harness.clock.steady import Watch
 from harness.judge.evidence import Evidence
 from harness.judge.verdict import judge
+from harness.workers import claims
 
 
 class _Still:
@@ -25,8 +29,6 @@ class _Still:
         return self.full()
 
     def full(self) -> Any:
-        from harness.clock.readings import Reading
-
         return Reading()
 
 
@@ -87,3 +89,17 @@ def test_calls_that_became_slower_confirm_nothing_that_was_said_before(
     assert (judged == "device.unsteady") == (code is not None)
     if code is not None:
         assert "a call took 10.00 us in the blocks and 100.00 us when" in judge(stage._evidence).reason.message
+
+
+def test_no_figure_that_a_worker_may_say_is_too_much_for_an_interval() -> None:
+    """Else a submission could have the grader itself fail."""
+    said = {"type": "timed", "ticket": "", "outputs": [], "elapsed_us": [1e-300, 1e-5, 9e11], "host_us": []}
+    claim = claims.parse(said)
+    assert isinstance(claim, claims.Timed)
+    assert claim.elapsed_us == [0.0, 1e-5, 9e11]
+    for low in (0.0, 1e-6):
+        for few in (1, 2):
+            blocks = [[low] * 5] * (few + 1) + [[9e11] * 5] * few
+            assert not math.isnan(median_interval(blocks)[1])
+            assert not math.isnan(ratio_interval([[1.0] * 5] * len(blocks), blocks)[1])
+            assert not math.isnan(ratio_interval(blocks, [[1.0] * 5] * len(blocks))[1])
