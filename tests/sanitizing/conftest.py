@@ -36,9 +36,10 @@ else:
 
 
 @pytest.fixture(autouse=True)
-def locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody else's grading is waited for."""
-    monkeypatch.setenv("HARNESS_LOCK_DIR", str(tmp_path / "locks"))
+def locks(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody else's grading is waited for, but on a GPU."""
+    if request.node.get_closest_marker("gpu") is None:
+        monkeypatch.setenv("HARNESS_LOCK_DIR", str(tmp_path / "locks"))
 
 
 @pytest.fixture
