@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +20,31 @@ def default_jobs() -> int:
     """Compilers at once: as many as cores, and as memory holds."""
     cores = len(os.sched_getaffinity(0))
     return max(1, min(cores, int(psutil.virtual_memory().total // MEMORY_PER_COMPILER)))
+
+
+class Meter:
+    """How long at least one of a build's compilers has run: what the build waits for others is none of its time."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        """Of those that have ended."""
+        self._changing = threading.Lock()
+        self._running, self._since = 0, 0.0
+
+    @contextmanager
+    def runs(self) -> Iterator[None]:
+        """Around one compiler; several may overlap."""
+        with self._changing:
+            if not self._running:
+                self._since = time.monotonic()
+            self._running += 1
+        try:
+            yield
+        finally:
+            with self._changing:
+                self._running -= 1
+                if not self._running:
+                    self.seconds += time.monotonic() - self._since
 
 
 class Slots:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -12,7 +12,7 @@ from harness.build import lean
 from harness.build.diagnostics import parse_compiler_output
 from harness.build.explain import readable_kernel
 from harness.build.headers import HeaderStore
-from harness.build.jobs import Slots
+from harness.build.jobs import Meter, Slots
 from harness.build.outcome import BuildLimits
 from harness.build.plan import Plan, Unit
 from harness.build.runner import StepResult, run_step
@@ -46,6 +46,7 @@ class Compiler:
     """The build's own folder, as plan.py draws it."""
     say: OnLine
     use_lean: bool = True
+    meter: Meter = field(default_factory=Meter)
 
     def compile(self, unit: Unit, index: int, plan: Plan) -> Compiled:
         """Compile a unit. The errors of a lean attempt are nobody's business: they may be the headers'."""
@@ -67,7 +68,7 @@ class Compiler:
         if plan.with_cuda and self.toolchain.cuda_home is not None:
             late.append(f"-L{self.toolchain.cuda_home / 'lib64' / 'stubs'}")
         argv = [str(self.toolchain.cxx), *objects, *plan.link_flags, *late, *told, "-o", "../obj/library.so"]
-        with self.slots.take():
+        with self.slots.take(), self.meter.runs():
             self.say("linking")
             return run_step(self.sandbox, self.toolchain, argv, self.folder, self.limits, what="the link")
 
@@ -87,7 +88,7 @@ class Compiler:
     def _run(self, unit: Unit, flags: tuple[str, ...], saying: str, mounts: tuple[Mount, ...]) -> StepResult:
         compiler = self.toolchain.nvcc if unit.cuda else self.toolchain.cxx
         argv = [str(compiler), *flags, "-c", unit.source, "-o", f"../obj/{unit.object}"]
-        with self.slots.take():
+        with self.slots.take(), self.meter.runs():
             self.say(saying)
             return run_step(
                 self.sandbox, self.toolchain, argv, self.folder, self.limits, what=unit.source, mounts=mounts

@@ -77,3 +77,5 @@ class BuildOutcome:
     """What the compilers printed, capped, for people."""
     kernels: list[KernelResources]
     failure: BuildFailure | None = None
+    compiled_s: float = 0.0
+    """Seconds in which its compilers ran: without what it waited for others, and 0 where nothing was compiled."""

@@ -139,8 +139,10 @@ class BuildService:
             }
             touch(headers.folder)
             if failure is not None and not _lasting(failure, output):
-                return _from_entry(CacheEntry(key, folder, dict(meta, ok=False)), plan, started, cached=False)
-            return _from_entry(self.cache.publish(key, library if built else None, meta), plan, started, cached=False)
+                entry = CacheEntry(key, folder, dict(meta, ok=False))
+            else:
+                entry = self.cache.publish(key, library if built else None, meta)
+            return _from_entry(entry, plan, started, cached=False, compiled_s=compiler.meter.seconds)
 
 
 def _lasting(failure: BuildFailure, output: str) -> bool:
@@ -223,7 +225,9 @@ def _refused(request: ExtensionRequest, started: float, failure: BuildFailure) -
     )  # fmt: skip
 
 
-def _from_entry(entry: CacheEntry, plan: Plan, started: float, *, cached: bool) -> BuildOutcome:
+def _from_entry(
+    entry: CacheEntry, plan: Plan, started: float, *, cached: bool, compiled_s: float = 0.0
+) -> BuildOutcome:
     meta = entry.meta
     recipe: Recipe = meta["recipe"]
     return BuildOutcome(
@@ -238,4 +242,5 @@ def _from_entry(entry: CacheEntry, plan: Plan, started: float, *, cached: bool) 
         log=meta["log"],
         kernels=[KernelResources.model_validate(k) for k in meta["kernels"]],
         failure=BuildFailure(**meta["failure"]) if meta["failure"] else None,
+        compiled_s=compiled_s,
     )

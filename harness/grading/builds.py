@@ -66,7 +66,8 @@ class Builds:
             return _refused(
                 "build.too_many", f"A submission may have {_MOST} extensions built; put more into each of them."
             )
-        spent = sum(outcome.seconds for outcome in self._outcomes)
+        # What it waited for the compilers of others is not its time.
+        spent = sum(outcome.compiled_s for outcome in self._outcomes)
         if spent > self._limit_s:
             return _refused(
                 "build.time_limit",

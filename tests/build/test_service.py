@@ -14,7 +14,7 @@ import pytest
 from build_samples import tiny
 
 from harness import sandbox
-from harness.build import BuildCache, BuildLimits, BuildOutcome, BuildService, ExtensionRequest
+from harness.build import BuildCache, BuildLimits, BuildOutcome, BuildService, ExtensionRequest, jobs
 from harness.build.headers import HeaderStore
 from harness.build.objects import Compiler
 from harness.build.plan import make_plan
@@ -48,6 +48,8 @@ def test_a_build_is_loaded_by_descriptor_and_found_again(service: BuildService) 
     again = build(service, tiny())
     assert again.cached
     assert (again.key, again.library) == (first.key, first.library)
+    assert 0 < first.compiled_s <= first.seconds
+    assert again.compiled_s == 0
 
 
 @pytest.mark.parametrize(
@@ -238,3 +240,15 @@ def test_many_askers_share_one_build(tmp_path: Path) -> None:
     with multiprocessing.get_context("spawn").Pool(4) as pool:
         cached = pool.map(_ask, [str(tmp_path / "cache")] * 8, chunksize=1)
     assert cached.count(False) == 1
+
+
+def test_only_time_in_which_its_compilers_run_is_a_builds_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it waits for others' compilers would be theirs to make it fail by."""
+    clock = iter([10.0, 14.0, 100.0, 101.0])
+    monkeypatch.setattr(jobs.time, "monotonic", lambda: next(clock))
+    meter = jobs.Meter()
+    with meter.runs(), meter.runs():  # side by side they count once
+        pass
+    with meter.runs():
+        pass
+    assert meter.seconds == 5.0
