@@ -28,7 +28,7 @@ MARKS = {
     "time.offset_moved": Mark(
         "clock moved", "What the device's events read beside a kernel had changed since the device was measured."
     ),
-    "device.busy": Mark("busy device", "Something else kept the device busy before the grading."),
+    "device.busy": Mark("busy device", "Something else kept the device busy."),
     "device.shared": Mark("shared device", "Something else had the device open before the grading."),
     "device.slow": Mark("slow device", "A known kernel took longer than it usually does on this device."),
     "precision.below_spec": Mark("less precise", "It computes less accurately than the problem asks for."),

@@ -33,6 +33,7 @@ from harness.clock.outside import Agreement, Calibration, Estimate, Leeway, Wall
 from harness.clock.plan import Goal, Plan, Side
 from harness.clock.readings import Source
 from harness.clock.stats import (
+    NOTHING_KNOWN,
     clock_step,
     compare_speed,
     median_interval,
@@ -42,8 +43,9 @@ from harness.clock.stats import (
     widened_ratio,
 )
 from harness.clock.steady import Watch
-from harness.figures import us
+from harness.figures import percent, us
 from harness.judge.evidence import Evidence
+from harness.machine.others import Others
 from harness.report import Baseline, LeafReport, Measurement, OutsideClock, Steadiness, Timing, Warning_
 from harness.seeds import Seeds
 from harness.workers.worker import Worker, WorkerFailure
@@ -51,6 +53,8 @@ from harness.workers.worker import Worker, WorkerFailure
 _VERIFIED = 12
 """Single calls that are verified on average, besides the last. A median is made smaller only by half of the calls: who
 leaves those undone gets away with it once in exp(12 / 2) tries."""
+_OTHERS = 0.25
+"""Of the processors' time: where other work takes more, times of a CPU have no interval."""
 _BATCH_S = 0.04
 """Seconds that a long loop should take: long enough that a wall of it is exact, short enough for many."""
 _CONFIRM_S = 5.0
@@ -140,6 +144,8 @@ class TimeStage:
         and wall, microseconds."""
         self._compared: list[list[LeafReport]] = []
         self._calls = 0
+        self._others = 0.0
+        """Of a CPU's time, what others took while blocks were measured."""
         self.verified = 0
 
     def run(self, goal: Goal, on_block: Callable[[str], None]) -> None:
@@ -157,6 +163,7 @@ class TimeStage:
         calibration = self._prepare()
         prepared_s = time.monotonic() - began
         plan = Plan(goal, {side: self._call_seconds(side) for side in self._benches}, reserve_s=prepared_s / 2)
+        others = Others() if self._device.type == "cpu" else None
         share = min(1.0, _VERIFIED / (goal.min_blocks * plan.calls("candidate")))
         rounds = plan.rounds()
         try:
@@ -166,6 +173,7 @@ class TimeStage:
                     self._steady_block(plan, side, share)
                 if self._wrong():
                     return
+            self._others = 0.0 if others is None else others.share()
             if plan.unstable:
                 self._evidence.unsteady = self._watch.summary()
                 return
@@ -378,6 +386,20 @@ class TimeStage:
             baselines["compile"] = Baseline(
                 measured=measured["compiled"], speedup=faster, speedup_ci95=of, comparison=compare_speed(of)
             )
+        shortfall = plan.shortfall()
+        if self._others > _OTHERS:
+            # How much longer a call takes for it can be any factor.
+            measured = {side: each.model_copy(update={"ci95_us": NOTHING_KNOWN}) for side, each in measured.items()}
+            baselines = {
+                name: each.model_copy(
+                    update={"measured": measured["compiled"], "speedup_ci95": NOTHING_KNOWN, "comparison": "undecided"}
+                )
+                for name, each in baselines.items()
+            }
+            interval = NOTHING_KNOWN
+            busy = f"Other work took {percent(self._others)} of the processors meanwhile, so no interval can be given."
+            shortfall = f"{busy} {shortfall}".strip()
+            self._evidence.warnings.append(_busy(self._others))
         return Timing(
             candidate=measured["candidate"],
             reference=measured["reference"],
@@ -385,7 +407,7 @@ class TimeStage:
             speedup_ci95=interval,
             comparison=compare_speed(interval),
             baselines=baselines,
-            shortfall=plan.shortfall(),
+            shortfall=shortfall,
             # Of a CPU little can be read, and none of it decides anything.
             steadiness=self._watch.summary() if self._device.type == "cuda" else None,
             outside=OutsideClock(
@@ -436,6 +458,15 @@ def _changed(seen: Steadiness, reported_us: float, later_us: float) -> Steadines
     """The device, or the submission, is not what it was while the blocks were measured."""
     why = f"a call took {reported_us:.2f} us in the blocks and {later_us:.2f} us when the clocks were compared"
     return seen.model_copy(update={"measured_again": seen.measured_again + 1, "why": [why, *seen.why]})
+
+
+def _busy(share: float) -> Warning_:
+    return Warning_(
+        code="device.busy",
+        message=f"Other work took {percent(share)} of the processors while this was timed: times are longer for it, by "
+        "a factor that can't be known. Grade again when the machine has nothing else to do.",
+        evidence={"share": share},
+    )
 
 
 def _unsure(found: Agreement) -> Warning_:

@@ -8,7 +8,9 @@ A clock that falls within a block and comes back is seen by what made it fall: t
 
 What is not unsteady: the power cap alone (`sw_power_cap`), and clocks that move under it. A kernel that draws more than
 the board may is slowed down each time it runs, so that is its speed, and measuring again would change nothing; how much
-the clock moves then is in the interval. Nor is a CPU judged: it is shared by its nature, and its load average lags.
+the clock moves then is in the interval. Nor are blocks on a CPU judged: it is
+shared by its nature, and its load average lags. What others took of it altogether decides whether an interval can be
+given (machine/others.py).
 """
 
 from __future__ import annotations

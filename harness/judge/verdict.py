@@ -202,7 +202,7 @@ def _accepted(evidence: Evidence) -> Judgement:
     if timing is None:
         return say(Verdict.ACCEPTED, "grade.correct", "Every output matches the reference.")
     low, high = timing.speedup_ci95
-    known = f"95 % interval {low:.3g} to {high:.3g}" if math.isfinite(high) else "too few samples for an interval"
+    known = f"95 % interval {low:.3g} to {high:.3g}" if math.isfinite(high) else "no interval could be given"
     figures = f"{timing.speedup:.3g} times as fast as the reference ({known})"
     if evidence.ranking is not None:
         figures += f", by the {evidence.ranking.by.replace('_', ' ')} of {len(evidence.ranks)} workloads"
