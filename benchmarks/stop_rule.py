@@ -41,6 +41,7 @@ def _blocks(rng: np.random.Generator, within: float, between: float, arguments: 
     """Blocks of each side until the rule says stop."""
     goal = Goal(budget_s=1e9)
     plan = Plan(goal, {"candidate": goal.block_s / 20, "reference": goal.block_s / 20})
+    plan.step_us = {"candidate": arguments.step, "reference": arguments.step}
     times = {"candidate": arguments.candidate, "reference": arguments.reference}
     while not plan.done(0.0):
         for side, blocks in plan.blocks.items():

@@ -261,6 +261,8 @@ class Measurement(_Model):
     """How many of the samples each block holds; blocks of candidate and reference alternate."""
     method: str
     """How a sample is taken, in words."""
+    step_us: float = 0.0
+    """Steps in which the clock counts, as readings of the clean process show them; 0: finer than can be seen."""
     host_bound: bool = False
     """Whether the time includes the host's side, because the call synchronises or its host side is slower."""
 

@@ -235,7 +235,7 @@ def agreement(
     clock.
     """
     readings = [reading for reading, _ in singles]
-    single = Estimate(median_of(readings), estimate(readings).error_us)
+    single = Estimate(median_of(readings, rounding_us), estimate(readings).error_us)
 
     def bounded(own: Estimate, clean: Estimate) -> Estimate:
         return Estimate(own.us, leeway.error_us(own.error_us, clean.error_us, single.us))

@@ -14,9 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-import numpy as np
-
-from harness.clock.stats import Interval, clock_step, median_interval, relative_half_width
+from harness.clock.stats import Interval, median_interval, relative_half_width
 
 Side = Literal["candidate", "reference", "compiled"]
 """compiled: the reference under torch.compile, where that is asked for."""
@@ -69,8 +67,8 @@ class Plan:
     """Blocks that were measured while the device was not steady: they count for nothing."""
     unsteady: list[str] = field(default_factory=list)
     """Why each dropped block was dropped, in words, in the order in which that happened."""
-    step_us: float = 0.0
-    """The steps of the clock, if known; those that the samples show are seen anyway."""
+    step_us: dict[Side, float] = field(default_factory=dict)
+    """The steps of each side's clock, as far as they are known."""
     stopped_because: str = ""
 
     def __post_init__(self) -> None:
@@ -145,12 +143,12 @@ class Plan:
         """The sides whose interval is wider than asked for, and by what it is (half its width over its middle)."""
         found: dict[Side, float] = {}
         for side, blocks in self.blocks.items():
-            samples = np.concatenate([np.asarray(block, dtype=np.float64) for block in blocks]) if blocks else None
-            if samples is None or not len(samples):
+            if not any(blocks):
                 found[side] = float("inf")
                 continue
-            interval = median_interval(blocks, resamples=_RESAMPLES, step=self.step_us)
-            if _noise(interval, max(self.step_us, clock_step(samples))) > self.goal.relative_half_width:
+            step_us = self.step_us.get(side, 0.0)
+            interval = median_interval(blocks, resamples=_RESAMPLES, step=step_us)
+            if _noise(interval, step_us) > self.goal.relative_half_width:
                 found[side] = relative_half_width(interval)
         return found
 

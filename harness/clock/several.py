@@ -61,11 +61,15 @@ def ranked(timings: Sequence[Timing], by: Mean) -> RankedScore:
         time_us, means = float(_mean(times, by)), _mean(below, by)
     fewest = min(len(side) for pair in sides for side in pair)
     time_parts = [
-        (timing.candidate.ci95_us, median_interval(candidate), timing.candidate.median_us)
-        for timing, (_, candidate) in zip(timings, sides, strict=True)
+        (own.ci95_us, median_interval(candidate, step=own.step_us), own.median_us)
+        for own, (_, candidate) in zip([timing.candidate for timing in timings], sides, strict=True)
     ]
     speed_parts = [
-        (timing.speedup_ci95, ratio_interval(*pair), timing.speedup)
+        (
+            timing.speedup_ci95,
+            ratio_interval(*pair, steps=(timing.reference.step_us, timing.candidate.step_us)),
+            timing.speedup,
+        )
         for timing, pair in zip(timings, sides, strict=True)
     ]
     speedup_ci95 = _interval(speedup, ratios, fewest, speed_parts, weights)

@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Literal
 
+import numpy as np
 import torch
 
 from harness.check.compare import FormError, worst
@@ -136,6 +137,8 @@ class TimeStage:
         }
         self._device_offset = offset
         self._offsets: dict[str, Offset] = {}
+        self._clean_us: list[list[float]] = []
+        """What device events read in the clean process beside calls of our own, microseconds."""
         self._flush_us = 0.0
         # A CPU takes a hundred times as long to fill and move tensors, and is never as quiet as a GPU.
         self._singles, self._repeats = (_SINGLES, _REPEATS) if self._device.type == "cuda" else (10, 4)
@@ -171,6 +174,7 @@ class TimeStage:
                 on_block(f"block {len(plan.blocks['candidate']) + 1}")
                 for side in next(rounds):
                     self._steady_block(plan, side, share)
+                plan.step_us = {side: self._step_us(side, plan) for side in self._benches}
                 if self._wrong():
                     return
             self._others = 0.0 if others is None else others.share()
@@ -179,7 +183,7 @@ class TimeStage:
                 return
             on_block("confirming")
             warm_us = {side: self._warm(side, plan.call_s[side]) for side in self._benches}
-            confirmed = self._confirm(calibration, plan.blocks["candidate"])
+            confirmed = self._confirm(calibration, plan.blocks["candidate"], plan.step_us["candidate"])
             if not self._wrong():
                 self._block("candidate", 1, 1.0)
         except OutputChanged:
@@ -212,7 +216,9 @@ class TimeStage:
         known = self._device_offset if mode == "device" else None
         readings = clean.own_singles("empty" if known is None or known.null_us is None else "null", self._singles)
         clean.mode = own_mode
-        now_us = median_of(readings) - (known.null_us or 0.0 if known is not None else 0.0)
+        if mode == "device":
+            self._clean_us.append(readings)
+        now_us = median_of(readings, clock_step(readings)) - (known.null_us or 0.0 if known is not None else 0.0)
         if known is None:
             return Offset(now_us, 2 * estimate(readings).error_us)
         if abs(now_us - known.us) <= _OFFSET_MOVED * known.half_us + clock_step(readings):
@@ -231,6 +237,8 @@ class TimeStage:
         own, (clean.mode, clean.queue_us) = (clean.mode, clean.queue_us), (candidate.mode, candidate.queue_us)
         offset = self._offsets[candidate.mode]
         readings, single_walls = clean.probe_singles(self._singles)
+        if clean.mode == "device":
+            self._clean_us.append(readings)
         single = estimate(readings)
         beside = [wall - reading for reading, wall in zip(readings, single_walls, strict=True)]
         turn_us = self._flush_us + single.us + (candidate.queue_us if candidate.mode == "device" else 0.0)
@@ -239,6 +247,16 @@ class TimeStage:
         return Calibration(
             walls.turn, walls.once, walls.inside, single, beside, Estimate(offset.us, offset.half_us / 2)
         )
+
+    def _step_us(self, side: Side, plan: Plan) -> float:
+        """The steps of a side's clock. The candidate has no say in them: made up ones would widen what is borne."""
+        if self._benches[side].mode == "host":
+            return 0.0  # it counts nanoseconds
+        clean = [*self._clean_us]
+        if self._benches["reference"].mode == "device":
+            clean.append(list(itertools.chain(*plan.blocks["reference"])))
+        seen = (clock_step(np.round(readings, 6)) for readings in clean)
+        return min((step for step in seen if step > 0), default=0.0)
 
     def _call_seconds(self, side: Side) -> float:
         with self._alone(side), self._blaming(side):
@@ -307,9 +325,9 @@ class TimeStage:
         # To a picosecond as well: a difference that is nothing but rounding is no time.
         return max(0.0, round(elapsed_us - self._offsets[self._benches[side].mode].us, 6))
 
-    def _confirm(self, calibration: Calibration, blocks: list[list[float]]) -> Agreement:
+    def _confirm(self, calibration: Calibration, blocks: list[list[float]], step_us: float) -> Agreement:
         """Hold our clock against the worker's until they agree, or have disagreed often enough."""
-        reported_us = median_of([sample for block in blocks for sample in block])
+        reported_us = median_of([sample for block in blocks for sample in block], step_us)
         turn_us = calibration.turn.us - calibration.single.us + reported_us
         turns = self._batch_turns(turn_us)
         pair = turns + shorter(turns)
@@ -322,8 +340,7 @@ class TimeStage:
             leeway = _LEEWAY[self._device.type]
             if "sw_power_cap" in seen.seen.throttle:
                 leeway = replace(leeway, apart=_CAPPED)
-            rounding_us = clock_step([reading for reading, _ in self._singles_seen])
-            found = agreement(measured, self._singles_seen, calibration, leeway, rounding_us=rounding_us)
+            found = agreement(measured, self._singles_seen, calibration, leeway, rounding_us=step_us)
             if found.confirmed or self._wrong() or attempt == _ROUNDS - 1:
                 break
             # What has changed since the blocks were measured, or disturbed the clean process, is no disagreement.
@@ -378,7 +395,7 @@ class TimeStage:
             raise ReferenceFailed(str(failure)) from failure
 
     def _timing(self, plan: Plan, confirmed: Agreement, warm_us: dict[Side, float]) -> Timing:
-        measured = {side: self._measurement(side, blocks, warm_us[side]) for side, blocks in plan.blocks.items()}
+        measured = {side: self._measurement(side, plan, warm_us[side]) for side in plan.blocks}
         speedup, interval = self._speedup(plan, "reference")
         baselines = {}
         if "compiled" in plan.blocks:
@@ -430,26 +447,32 @@ class TimeStage:
     def _speedup(self, plan: Plan, baseline: Side) -> tuple[float, tuple[float, float]]:
         """How many times as fast as `baseline`, and its interval."""
         above, below = plan.blocks[baseline], plan.blocks["candidate"]
-        tops, bottoms = (median_of(list(itertools.chain(*blocks))) for blocks in (above, below))
+        steps = plan.step_us[baseline], plan.step_us["candidate"]
+        tops, bottoms = (
+            median_of(list(itertools.chain(*blocks)), step) for blocks, step in zip((above, below), steps, strict=True)
+        )
         unknown = [
             self._offsets[self._benches[side].mode].half_us / max(median, 1e-9)
             for side, median in ((baseline, tops), ("candidate", bottoms))
         ]
-        return tops / max(bottoms, 1e-9), widened_ratio(ratio_interval(above, below), math.hypot(*unknown))
+        interval = ratio_interval(above, below, steps=steps)
+        return tops / max(bottoms, 1e-9), widened_ratio(interval, math.hypot(*unknown))
 
-    def _measurement(self, side: Side, blocks: list[list[float]], warm_us: float) -> Measurement:
+    def _measurement(self, side: Side, plan: Plan, warm_us: float) -> Measurement:
+        blocks, step_us = plan.blocks[side], plan.step_us[side]
         samples = [sample for block in blocks for sample in block]
         mode = self._benches[side].mode
-        median_us = median_of(samples)
+        median_us = median_of(samples, step_us)
         return Measurement(
             median_us=median_us,
-            ci95_us=widened(median_interval(blocks), median_us, self._offsets[mode].half_us),
+            ci95_us=widened(median_interval(blocks, step=step_us), median_us, self._offsets[mode].half_us),
             mean_us=statistics.fmean(samples),
             min_us=min(samples),
             warm_us=warm_us,
             samples_us=samples,
             block_sizes=[len(block) for block in blocks],
             method=_METHODS[self._device.type, mode],
+            step_us=step_us,
             host_bound=self._device.type == "cuda" and mode == "host",
         )
 

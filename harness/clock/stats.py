@@ -50,8 +50,8 @@ _T_SMALL = {1: 12.7062, 2: 4.30265, 3: 3.18245, 4: 2.77645}
 def median_interval(blocks: Blocks, *, resamples: int = RESAMPLES, step: float = 0.0) -> Interval:
     """95 % interval of the median of all samples, in their unit, drawing whole blocks.
 
-    One block alone is taken apart into its samples. Half a step of the clock is added at both ends: a median of equal
-    readings is known no better. `step` is what is known of the clock; larger ones that the samples show count as well.
+    One block alone is taken apart into its samples. Half a `step` of the clock is added at both ends: a median of equal
+    readings is known no better.
     """
     units = _units(blocks)
     count = len(units)
@@ -60,15 +60,16 @@ def median_interval(blocks: Blocks, *, resamples: int = RESAMPLES, step: float =
         return NOTHING_KNOWN
     middle = float(np.median(pooled))
     low, high = percentile_interval(_drawn_medians(units, _draws(count, resamples)), middle, count)
-    half_step = max(step, clock_step(pooled)) / 2
     if (rank := _outer_rank(len(pooled))) is not None:
         ordered = np.sort(pooled)
         low, high = min(low, float(ordered[rank])), max(high, float(ordered[-1 - rank]))
-    return max(0.0, low - half_step), high + half_step
+    return max(0.0, low - step / 2), high + step / 2
 
 
-def ratio_interval(numerator: Blocks, denominator: Blocks, *, resamples: int = RESAMPLES) -> Interval:
-    """The same for the ratio of two medians.
+def ratio_interval(
+    numerator: Blocks, denominator: Blocks, *, resamples: int = RESAMPLES, steps: tuple[float, float] = (0.0, 0.0)
+) -> Interval:
+    """The same for the ratio of two medians, `steps` being those of either's clock.
 
     As many blocks on both sides are pairs, taken side by side in time, and are drawn as pairs: what slowed both down
     alike (drift, a step of the clock) then cancels, as it does in the ratio itself. The interval of the inverse is the
@@ -83,8 +84,8 @@ def ratio_interval(numerator: Blocks, denominator: Blocks, *, resamples: int = R
         # A time of nothing can't be divided by; it happens to calls that do nothing.
         return NOTHING_KNOWN
     low, high = percentile_interval(tops / bottoms, top / bottom, min(len(above), len(below)))
-    steps = sum(clock_step(np.concatenate(side)) / 2 / center for side, center in ((above, top), (below, bottom)))
-    return low * math.exp(-steps), high * math.exp(steps)
+    unknown = steps[0] / 2 / top + steps[1] / 2 / bottom
+    return low * math.exp(-unknown), high * math.exp(unknown)
 
 
 def drawn_medians(
@@ -100,12 +101,11 @@ def percentile_interval(drawn: npt.NDArray[np.float64], middle: float, count: in
     return _stretched(low, middle, high, _stretch(count)) if count > 1 else NOTHING_KNOWN
 
 
-def median_of(samples: Sequence[float]) -> float:
+def median_of(samples: Sequence[float], step: float = 0.0) -> float:
     """The median; of samples that come in steps, as if each were spread over its step (the median of grouped data).
 
     The plain median of such samples is a step or lies between two, whatever share of them is on either side.
     """
-    step = clock_step(samples)
     return float(statistics.median_grouped(samples, step)) if step else float(statistics.median(samples))
 
 
@@ -153,8 +153,9 @@ def compare_speed(speedup: Interval, *, same_within: float = SAME_WITHIN) -> Com
 def clock_step(samples: npt.ArrayLike) -> float:
     """The steps in which the clock counts, as far as the samples show them; 0 where they don't.
 
-    Device events count in steps of 32 ns to 0.5 us. Only values that are met again and again are taken for steps: of
-    samples that are all different, two are close by chance.
+    Only of a clean process's: who makes its own samples can make up steps, and what they widen. Device events count in
+    steps of 32 ns to 0.5 us. Only values that are met again and again are taken for steps: of samples that are all
+    different, two are close by chance.
     """
     values, counts = np.unique(np.asarray(samples, dtype=np.float64), return_counts=True)
     often = values[counts >= max(2.0, _STEP_SHARE * float(counts.sum()))]

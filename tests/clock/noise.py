@@ -82,3 +82,5 @@ KINDS: tuple[Kind, ...] = (
     fine_clock,
     recorded,
 )
+STEPS = {coarse_clock: 0.5, fine_clock: 0.032}
+"""What a clean process's samples tell of those clocks, microseconds."""

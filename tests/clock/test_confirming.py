@@ -13,6 +13,7 @@ import torch
 
 from harness.clock import stage as stages
 from harness.clock.outside import Agreement, Walls
+from harness.clock.plan import Goal, Plan
 from harness.clock.readings import Reading
 from harness.clock.stage import TimeStage
 from harness.clock.stats import median_interval, ratio_interval
@@ -83,12 +84,29 @@ def test_calls_that_became_slower_confirm_nothing_that_was_said_before(
     stage._block = lambda *_: stage._singles_seen.extend([(later_us, 900.0)] * 3)
     calibration = SimpleNamespace(turn=SimpleNamespace(us=300.0), single=SimpleNamespace(us=5.0))
     stage._calibrate = lambda *_: calibration
-    found = stage._confirm(calibration, [[10.0] * 10] * 2)
+    found = stage._confirm(calibration, [[10.0] * 10] * 2, 0.0)
     assert found.confirmed
     judged = judge(stage._evidence).reason.code
     assert (judged == "device.unsteady") == (code is not None)
     if code is not None:
         assert "a call took 10.00 us in the blocks and 100.00 us when" in judge(stage._evidence).reason.message
+
+
+def test_the_clock_s_steps_are_those_of_the_clean_process() -> None:
+    stage: Any = object.__new__(TimeStage)
+    stage._benches = {side: SimpleNamespace(mode="device") for side in ("reference", "candidate")}
+    stage._clean_us = [[1.504, 1.536, 1.568, 1.536] * 10, [2.0] * 40]
+    plan = Plan(Goal(), {"candidate": 0.001, "reference": 0.001})
+    plan.blocks["candidate"] = [[10.0, 10.5] * 10] * 6
+    plan.blocks["reference"] = [[20.064, 20.0] * 10] * 6
+    assert stage._step_us("candidate", plan) == pytest.approx(0.032)
+    stage._clean_us = []
+    assert stage._step_us("candidate", plan) == pytest.approx(0.064)
+    stage._benches["reference"].mode = "host"
+    assert stage._step_us("candidate", plan) == 0.0
+    stage._benches["candidate"].mode = "host"
+    stage._clean_us = [[1.504, 1.536] * 20]
+    assert stage._step_us("candidate", plan) == 0.0
 
 
 def test_no_figure_that_a_worker_may_say_is_too_much_for_an_interval() -> None:

@@ -27,9 +27,11 @@ def around(seed: int, levels: list[float], spread: float = 0.05) -> Iterator[lis
         yield random.normal(level, spread, 20).tolist()
 
 
-def played(goal: Goal, call_s: dict[Side, float], candidate: Iterator[list[float]], center: float = 90.0) -> Plan:
+def played(
+    goal: Goal, call_s: dict[Side, float], candidate: Iterator[list[float]], center: float = 90.0, step_us: float = 0.0
+) -> Plan:
     """A plan fed with samples whose calls take `call_s` seconds, until it is done."""
-    plan, elapsed = Plan(goal, call_s), 0.0
+    plan, elapsed = Plan(goal, call_s, step_us={"candidate": step_us}), 0.0
     feed: dict[Side, Iterator[list[float]]] = {"candidate": candidate, "reference": normal(1, center, 0.02)}
     rounds = plan.rounds()
     while not plan.done(elapsed):
@@ -38,6 +40,11 @@ def played(goal: Goal, call_s: dict[Side, float], candidate: Iterator[list[float
             plan.blocks[side].append(block)
             elapsed += len(block) * call_s[side]
     return plan
+
+
+def test_steps_that_only_the_candidate_shows_are_noise_to_the_plan() -> None:
+    plan = played(Goal(max_blocks=8), QUICK, itertools.repeat([5.0, 5.5] * 10), step_us=0.032)
+    assert "candidate's interval is within 5" in plan.shortfall()
 
 
 @pytest.mark.parametrize(
@@ -50,7 +57,7 @@ def played(goal: Goal, call_s: dict[Side, float], candidate: Iterator[list[float
     ],
 )
 def test_what_is_sure_ends_at_once(candidate: Iterator[list[float]]) -> None:
-    plan = played(Goal(), QUICK, candidate)
+    plan = played(Goal(), QUICK, candidate, step_us=0.032)
     assert "within 0.3 %" in plan.stopped_because
     assert len(plan.blocks["candidate"]) == Goal().min_blocks
     assert plan.shortfall() == ""

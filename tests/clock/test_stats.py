@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from noise import KINDS, RECORDED, Kind, by_block, independent
+from noise import KINDS, RECORDED, STEPS, Kind, by_block, independent
 
 from harness.clock.stats import (
     NOTHING_KNOWN,
@@ -34,7 +34,7 @@ def test_at_least_nine_in_ten_intervals_hold_the_true_median(kind: Kind, shape: 
     held = 0
     for seed in range(GRADINGS):
         samples, true = kind(np.random.default_rng(seed), *shape)
-        low, high = median_interval(samples.tolist(), resamples=400)
+        low, high = median_interval(samples.tolist(), resamples=400, step=STEPS.get(kind, 0.0))
         held += low <= true <= high
     assert held >= 0.9 * GRADINGS
 
@@ -179,6 +179,17 @@ def test_the_interval_of_the_speedup_says_what_may_be_said(interval: tuple[float
     assert compare_speed(interval) == words
 
 
+def test_samples_that_come_in_steps_of_their_own_widen_nothing() -> None:
+    made_up = [[10.0, 10.5] * 10] * 8
+    even = [[10.25] * 20] * 8
+    assert clock_step(made_up) == 0.5
+    assert median_interval(made_up, step=0.0) == (10.0, 10.5)
+    assert median_of([sample for block in made_up for sample in block]) == 10.25
+    known = ratio_interval(even, even, steps=(0.5, 0.5))
+    assert known == pytest.approx((math.exp(-0.5 / 10.25), math.exp(0.5 / 10.25)))
+    assert ratio_interval(even, even) == pytest.approx((1.0, 1.0))
+
+
 def test_how_much_is_the_same_can_be_set() -> None:
     assert compare_speed((0.96, 1.04), same_within=0.05) == "same"
     assert compare_speed((1.005, 1.015), same_within=0.001) == "faster"
@@ -186,8 +197,8 @@ def test_how_much_is_the_same_can_be_set() -> None:
 
 def test_a_median_between_two_steps_of_the_clock_moves_with_their_shares() -> None:
     step = 0.032
-    assert median_of([5.0] * 50 + [5.0 + step] * 50) == pytest.approx(5.0 + step / 2)
-    mostly = median_of([5.0] * 75 + [5.0 + step] * 25)
+    assert median_of([5.0] * 50 + [5.0 + step] * 50, step) == pytest.approx(5.0 + step / 2)
+    mostly = median_of([5.0] * 75 + [5.0 + step] * 25, step)
     assert 5.0 - step / 2 < mostly < 5.0 + step / 2
     assert median_of([3.0, 1.0, 2.0]) == 2.0
 
