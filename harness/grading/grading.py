@@ -37,6 +37,7 @@ from harness.events import EventSink
 from harness.grading.builds import Builds, build_info
 from harness.grading.course import Course
 from harness.grading.crew import Crew
+from harness.grading.memory import Memory, lacks_device_memory, lacks_host_memory
 from harness.grading.ranked import Graded
 from harness.judge.evidence import Evidence
 from harness.judge.verdict import judge
@@ -44,7 +45,6 @@ from harness.load.problem import Problem, ProblemError, Workload
 from harness.load.spec import RANKING
 from harness.load.submission import Submission
 from harness.machine.device import Device, DeviceError
-from harness.machine.device_memory import DeviceMemory, lacks_device_memory
 from harness.machine.locks import DeviceBusy, DeviceLock
 from harness.profiling.counted import Count, Subject, counting
 from harness.profiling.result import Profile
@@ -120,7 +120,8 @@ class Grading:
             say=self.course.tell,
         )
         self._candidate: Worker | None = None
-        self._memory: DeviceMemory | None = None
+        self._device_memory: Memory | None = None
+        self._host_memory: Memory | None = None
         self._postponed: list[tuple[Graded, AuditStage]] = []
 
     def run(self) -> Report:
@@ -137,7 +138,7 @@ class Grading:
                 raise
             except Exception as error:
                 told = traceback.format_exc()
-                if lacks_device_memory(error) and (hoarded := self._hoarded()):
+                if (hoarded := self._hoarded(error)) is not None:
                     self.evidence.failure = hoarded
                 elif isinstance(error, ProblemError):
                     raise
@@ -155,6 +156,7 @@ class Grading:
             if self.evidence.mode == "run" and not timed:
                 self.evidence.warnings.append(_not_timed_warning(workload))
             sides = self.baselines if timed else ()
+            self._host_memory = Memory.of_machine()
             # All start before anything else: importing torch is most of their time, and they do it side by side.
             workloads = [graded.workload for graded in self.graded]
             crew = Crew(self.sandbox, self.device, self.limits, workloads, self.builds, self.prepared, stack)
@@ -178,7 +180,7 @@ class Grading:
                 return
             usable = usable or self._take_device(workers, on_device)
             count = on_device.enter_context(self._counting(crew, submission))
-            self._memory = DeviceMemory.of(candidate.torch_device)
+            self._device_memory = Memory.of_device(candidate.torch_device)
             # The reference's process gets ready while the candidate is checked; nothing is timed yet.
             opened = aside.submit(self._open_baselines, baselines.values())
             with self.course.stage("check"):
@@ -218,12 +220,14 @@ class Grading:
                 worker.close()
             usable.look_after()
 
-    def _hoarded(self) -> WorkerFailure | None:
+    def _hoarded(self, error: Exception) -> WorkerFailure | None:
         """The submission's failure, its process ended, if it had the memory that somebody else lacks now."""
-        if self._memory is None or self._candidate is None:
-            return None
-        message = self._memory.hoarded(self._candidate.close)
-        return WorkerFailure("hoarded", "call", message) if message else None
+        lacking = (
+            self._device_memory if lacks_device_memory(error) else None,
+            self._host_memory if lacks_host_memory(error) else None,
+        )
+        memory = next((each for each in lacking if each is not None), None)
+        return None if memory is None or self._candidate is None else memory.hoarded(self._candidate.close)
 
     def _take_device(self, workers: Sequence[Worker], stack: contextlib.ExitStack) -> Ready:
         """Have the device until the stack is left, and see that it is fit to be graded on."""

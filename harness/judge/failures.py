@@ -31,6 +31,7 @@ def judge_failure(evidence: Evidence, failure: WorkerFailure) -> Judgement:
         "limit": _limit,
         "protocol": _protocol,
         "hoarded": _hoarded,
+        "hoarded_host": _hoarded,
     }
     return handlers[failure.kind](evidence, failure)
 
@@ -166,7 +167,8 @@ def _limit(evidence: Evidence, failure: WorkerFailure) -> Judgement:
 
 def _hoarded(evidence: Evidence, failure: WorkerFailure) -> Judgement:
     del evidence
-    return say(Verdict.MEMORY_LIMIT, "limit.device_memory", f"{sentence(failure.message)} Use less.")
+    code = "limit.device_memory" if failure.kind == "hoarded" else "limit.host_memory"
+    return say(Verdict.MEMORY_LIMIT, code, f"{sentence(failure.message)} Use less.")
 
 
 def _protocol(evidence: Evidence, failure: WorkerFailure) -> Judgement:

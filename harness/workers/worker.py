@@ -34,7 +34,7 @@ from harness.workers import claims
 from harness.workers.loop import Loop, Ran
 from harness.workers.process import WorkerProcess
 
-Kind = Literal["failed", "died", "late", "limit", "protocol", "hoarded"]
+Kind = Literal["failed", "died", "late", "limit", "protocol", "hoarded", "hoarded_host"]
 BuildHook = Callable[[dict[str, Any]], BuildOutcome]
 _C = TypeVar("_C", bound=claims.Claim)
 
@@ -62,7 +62,8 @@ class WorkerFailure(Exception):
 
     kind: Kind
     """failed: the submission raised or broke a rule; died: the process ended; late: no answer in time; limit: the
-    sandbox ended it; protocol: what came was no answer; hoarded: it left others no memory on the device."""
+    sandbox ended it; protocol: what came was no answer; hoarded, hoarded_host: it left others no memory on
+    the device, or on this machine."""
     phase: str
     """What it was asked to do: start, open, import, construct, load_state, put, call, fetch."""
     message: str

@@ -172,6 +172,8 @@ CASES: list[tuple[dict[str, Any], Verdict, str, str]] = [
     ({"early": RIGHT, "live": RIGHT, "audit": Audit(), "own_kernel_share": 0.5}, ACCEPTED, "grade.correct", ""),
     ({"failure": WorkerFailure("hoarded", "call", "the submission held 90 GB")}, MEMORY, "limit.device_memory",
      "^The submission held 90 GB. Use less"),
+    ({"failure": WorkerFailure("hoarded_host", "call", "the submission held 90 GB")}, MEMORY, "limit.host_memory",
+     "^The submission held 90 GB. Use less"),
     ({"early": RIGHT, "live": RIGHT}, ACCEPTED, "grade.correct", "^Every output matches the reference.$"),
 ]  # fmt: skip
 
