@@ -178,6 +178,8 @@ class BuildInfo(_Model):
     """What the compilers said, first errors first."""
     kernels: list[KernelResources] = []
     """Registers, shared memory, stack and spills of each kernel, as ptxas gives them."""
+    left_out: list[str] = []
+    """What the compilers said beyond that, counted: the lists have an end."""
 
 
 class LeafReport(_Model):

@@ -26,8 +26,8 @@ class Settings:
     """Submissions of one user that may wait or be graded at a time, where the key has no limit of its own."""
     max_body_bytes: int = 4 << 20
     """Of a request. A source is 1 MiB at most, and in JSON a character may take six bytes."""
-    max_report_bytes: int = 32 << 20
-    """Of a request of an agent."""
+    max_report_bytes: int = 8 << 20
+    """Of a request of an agent. A report has 4 MiB at most."""
     bodies_bytes: int = 256 << 20
     """Of large bodies that are in memory at a time; of one key a quarter."""
     body_s: float = 30.0

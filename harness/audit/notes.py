@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness.audit.findings import KernelUse
+from harness.audit.kernels import short
 from harness.judge.evidence import Evidence
 from harness.report import LeafReport, Warning_
 from harness.workers.worker import WorkerFailure
@@ -25,7 +26,7 @@ def kernel_warnings(kernels: Sequence[KernelUse], evidence: Evidence) -> list[Wa
                     message="The submission had kernels built, and none of them was seen in a traced call: only "
                     "libraries' kernels ran. Look for a fallback that is always taken, or for kernels that are "
                     "only for show.",
-                    evidence={"built": names[:20]},
+                    evidence={"built": [short(name) for name in names[:20]]},
                 )
             )
         else:

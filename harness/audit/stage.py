@@ -38,6 +38,8 @@ from harness.workers.worker import Worker, WorkerFailure
 
 _REPEATS = 3
 """Calls on one input."""
+_SHOWN = 200
+"""Kernels that the report holds."""
 _TRACED = 3
 """Calls under the profiler."""
 _SHARE, _LEAST_S = 0.1, 1.0
@@ -190,7 +192,11 @@ class AuditStage:
             compiled=[kernel.name for build in builds for kernel in build.kernels],
             calls=_TRACED,
         )
-        self._found = self._found.model_copy(update={"kernels": kernels, "own_kernel_share": own_share(kernels)})
+        if left := kernels[_SHOWN:]:
+            us = sum(kernel.time_us for kernel in left)
+            self._left_out.append(f"{len(left)} more kernels, each shorter than those shown: {us:.4g} us of a call.")
+        share = own_share(kernels)
+        self._found = self._found.model_copy(update={"kernels": kernels[:_SHOWN], "own_kernel_share": share})
         self._evidence.warnings += kernel_warnings(kernels, self._evidence)
 
     def _clean_can_be_traced(self, inputs: list[object]) -> bool:

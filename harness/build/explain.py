@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.brief import cut
 from harness.build.diagnostics import Diagnostic, KernelResources, first_errors_first, parse_compiler_output
 from harness.build.hints import GENERATED, Sources, hint_for
 from harness.build.plan import Plan
@@ -19,6 +20,8 @@ MAX_HINTED = 50
 """Diagnostics that get a hint; those after them are mostly consequences of the first."""
 MAX_STATIC_SHARED_BYTES = 48 << 10
 """Of a block, on every architecture: more has to be dynamic."""
+MAX_MESSAGE_CHARS = 2000
+"""Of a diagnostic, and of its hint; the log has more of it."""
 MAX_NOTES = 1
 """Notes kept after an error; the rest is the compiler thinking aloud."""
 
@@ -58,7 +61,13 @@ def explain(text: str, plan: Plan, kernels: list[KernelResources]) -> Explained:
     for at, d in enumerate(ordered[:MAX_HINTED]):
         if not d.hint and (hint := hint_for(d, sources)):
             ordered[at] = d.model_copy(update={"hint": hint})
-    return Explained(ordered, kernels, fatal)
+    return Explained([_short(d) for d in ordered], kernels, fatal)
+
+
+def _short(d: Diagnostic) -> Diagnostic:
+    hint = None if d.hint is None else cut(d.hint, MAX_MESSAGE_CHARS)
+    file = None if d.file is None else cut(d.file, MAX_MESSAGE_CHARS)
+    return d.model_copy(update={"file": file, "message": cut(d.message, MAX_MESSAGE_CHARS), "hint": hint})
 
 
 def shorten(text: str, folder: Path, toolchain: Toolchain) -> str:

@@ -77,5 +77,9 @@ class BuildOutcome:
     """What the compilers printed, capped, for people."""
     kernels: list[KernelResources]
     failure: BuildFailure | None = None
+    diagnostics_left_out: int = 0
+    """Of those that were read, beyond the ones in `diagnostics`."""
+    kernels_left_out: int = 0
+    """Beyond those in `kernels`."""
     compiled_s: float = 0.0
     """Seconds in which its compilers ran: without what it waited for others, and 0 where nothing was compiled."""

@@ -121,9 +121,9 @@ class BuildService:
             built = built and plain_file(library, self.limits.library_bytes)
             output = "\n".join(result.output for result in results)
             shown = shorten(bounded(output), folder, toolchain)
-            kernels = parse_resources(bounded(output))
-            readable = compiler.demangled([kernel.name for kernel in kernels[:MAX_KERNELS]])
-            kernels = [k.model_copy(update={"name": readable.get(k.name, k.name)}) for k in kernels[:MAX_KERNELS]]
+            every_kernel = parse_resources(bounded(output))
+            readable = compiler.demangled([kernel.name for kernel in every_kernel[:MAX_KERNELS]])
+            kernels = [k.model_copy(update={"name": readable.get(k.name, k.name)}) for k in every_kernel[:MAX_KERNELS]]
             report = explain(shown, plan, kernels)
             if failure is None and (not built or report.fatal):
                 built = False
@@ -133,7 +133,9 @@ class BuildService:
                 "recipe": _recipe(objects),
                 "seconds": time.monotonic() - started,
                 "diagnostics": [d.model_dump() for d in report.diagnostics[:MAX_DIAGNOSTICS]],
+                "diagnostics_left_out": max(0, len(report.diagnostics) - MAX_DIAGNOSTICS),
                 "kernels": [k.model_dump() for k in report.kernels],
+                "kernels_left_out": max(0, len(every_kernel) - MAX_KERNELS),
                 "log": _log(shown),
                 "failure": dataclasses.asdict(failure) if failure else None,
             }
@@ -242,5 +244,8 @@ def _from_entry(
         log=meta["log"],
         kernels=[KernelResources.model_validate(k) for k in meta["kernels"]],
         failure=BuildFailure(**meta["failure"]) if meta["failure"] else None,
+        # What was built before these were counted says nothing of them.
+        diagnostics_left_out=meta.get("diagnostics_left_out", 0),
+        kernels_left_out=meta.get("kernels_left_out", 0),
         compiled_s=compiled_s,
     )

@@ -227,6 +227,7 @@ def diagnostics(build: BuildInfo) -> list[Row]:
         rows.append(Row(found.severity, words))
     if len(build.diagnostics) > MAX_DIAGNOSTICS:
         rows.append(row("", f"... and {len(build.diagnostics) - MAX_DIAGNOSTICS} more messages, in --json"))
+    rows += [row("", f"... and {left}, left out") for left in build.left_out if "message" in left]
     return rows
 
 
@@ -251,6 +252,7 @@ def build(info: BuildInfo) -> list[Row]:
         )
     if len(info.kernels) > MAX_KERNELS:
         rows.append(row("", f"... and {len(info.kernels) - MAX_KERNELS} more kernels, in --json"))
+    rows += [row("", f"... and {left}, left out") for left in info.left_out if "kernel" in left]
     return rows
 
 

@@ -8,6 +8,8 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
+from harness.brief import cut
+from harness.build.diagnostics import Diagnostic
 from harness.build.outcome import BuildFailure, BuildOutcome, FailureCode
 from harness.build.request import ExtensionRequest
 from harness.build.service import BuildService
@@ -17,6 +19,10 @@ _MOST = 64
 """Extensions that one submission may ask for: an import that asks without end has to end."""
 
 _LINE_INFO = "-lineinfo"
+
+_DIAGNOSTICS, _KERNELS = 200, 256
+"""In a report, of all builds together."""
+_NAME_CHARS = 500
 
 
 class Builds:
@@ -94,7 +100,12 @@ class Builds:
 
 
 def build_info(builds: list[BuildOutcome]) -> BuildInfo:
-    """What the report says of them."""
+    """What the report says of them. Of many builds it holds no more than of one: who has more has seen enough."""
+    every = [diagnostic for build in builds for diagnostic in build.diagnostics]
+    every_kernel = [kernel for build in builds for kernel in build.kernels]
+    diagnostics = _worst(every)
+    messages = len(every) - len(diagnostics) + sum(build.diagnostics_left_out for build in builds)
+    kernels = max(0, len(every_kernel) - _KERNELS) + sum(build.kernels_left_out for build in builds)
     return BuildInfo(
         seconds=round(sum(build.seconds for build in builds), 4),
         cached=bool(builds) and all(build.cached for build in builds),
@@ -108,9 +119,25 @@ def build_info(builds: list[BuildOutcome]) -> BuildInfo:
             )
             for build in builds
         ],
-        diagnostics=[diagnostic for build in builds for diagnostic in build.diagnostics],
-        kernels=[kernel for build in builds for kernel in build.kernels],
+        diagnostics=diagnostics,
+        kernels=[
+            kernel.model_copy(update={"name": cut(kernel.name, _NAME_CHARS)}) for kernel in every_kernel[:_KERNELS]
+        ],
+        left_out=[
+            f"at least {number} more {what}" if number > 1 else f"at least one more {what.removesuffix('s')}"
+            for number, what in ((messages, "messages"), (kernels, "kernels"))
+            if number
+        ],
     )
+
+
+def _worst(diagnostics: list[Diagnostic]) -> list[Diagnostic]:
+    """As many as the report holds, in their order: of too many the errors before the warnings, these before notes."""
+    if len(diagnostics) <= _DIAGNOSTICS:
+        return diagnostics
+    ranks = {"error": 0, "warning": 1, "note": 2}
+    places = sorted(range(len(diagnostics)), key=lambda place: ranks[diagnostics[place].severity])
+    return [diagnostics[place] for place in sorted(places[:_DIAGNOSTICS])]
 
 
 def _wants_cuda(request: ExtensionRequest) -> bool:

@@ -40,6 +40,7 @@ from harness.grading.crew import Crew
 from harness.grading.memory import Memory, lacks_device_memory, lacks_host_memory
 from harness.grading.ranked import Graded
 from harness.judge.evidence import Evidence
+from harness.judge.size import fitted
 from harness.judge.verdict import judge
 from harness.load.problem import Problem, ProblemError, Workload
 from harness.load.spec import RANKING
@@ -476,7 +477,7 @@ class Grading:
         self.current.take(evidence)
         shown = self.graded[0] if judgement.verdict is Verdict.ACCEPTED else self.current
         workload = self.graded[0].workload
-        return Report(
+        report = Report(
             harness_version=VERSION,
             created_at=datetime.now(UTC),
             mode=evidence.mode,
@@ -504,6 +505,7 @@ class Grading:
             seed=None if number is None else str(number),
             log=self.log,
         )
+        return fitted(report)
 
 
 _NO_SANDBOX = Warning_(

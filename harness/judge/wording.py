@@ -5,7 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from harness.brief import cut
 from harness.report import LeafReport, Reason, Verdict
+
+_MESSAGE_CHARS = 4000
+"""What an exception or a compiler says may stand in it, and be as long as it likes."""
 
 
 @dataclass(frozen=True)
@@ -18,7 +22,7 @@ class Judgement:
 
 def say(verdict: Verdict, code: str, message: str, /, **evidence: object) -> Judgement:
     """One judgement; what else is named is its evidence."""
-    return Judgement(verdict, Reason(code=code, message=message, evidence=evidence))
+    return Judgement(verdict, Reason(code=code, message=cut(message, _MESSAGE_CHARS), evidence=evidence))
 
 
 def sentence(text: str) -> str:

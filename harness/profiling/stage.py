@@ -45,6 +45,7 @@ _CALLS, _CALLS_S = 9, 1.0
 _SECTOR = 32
 _SOURCE = "profile in"
 _KERNELS = 40
+_COPIES = 40
 
 
 @dataclass(frozen=True)
@@ -131,6 +132,9 @@ class ProfileStage:
         found = groups(seen)
         if len(found) > _KERNELS:
             self._left_out.append(f"{len(found) - _KERNELS} more kernels, each shorter than those that are shown.")
+        copied = copies(seen)
+        if len(copied) > _COPIES:
+            self._left_out.append(f"{len(copied) - _COPIES} more kinds of copies, each shorter than those shown.")
         kernels = self._kernels(found, busy_us, counted)
         bound, why = call_bound(call, device, kernels)
         profile = Profile(
@@ -139,7 +143,7 @@ class ProfileStage:
             bound_why=why,
             device=device,
             kernels=kernels,
-            copies=copies(seen),
+            copies=copied[:_COPIES],
             host=[] if on_cpu else host_calls(seen),
             operators=self._operators(seen) if on_cpu else [],
             cores_used=cores_used,
