@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
@@ -18,12 +18,16 @@ from harness.audit.wide import NoMemory, NotWide, Where
 from harness.check.compare import Expected
 from harness.check.oracle import Oracle
 from harness.load.spec import ProblemSpec
+from harness.machine.lacking import lacks_device_memory
 from harness.seeds import Seeds
 from harness.wire.tree import take_apart
 
 _EXPLAIN_S = 6.0
 """Seconds for runs that explain a large ratio, on the problem's own inputs and once more on all others together: only
 a submission that has one costs them, and they are no part of the time that the probes may take."""
+_KEPT_BYTES = 1 << 29
+"""Of host memory that answers take which are judged later: a leaf of an answer takes 6 MiB at most."""
+_NOT_FINITE = "the reference returns NaN or infinity there"
 
 
 @dataclass(frozen=True)
@@ -36,19 +40,59 @@ class Answered:
     expected: Expected
     sample: Sample
     ours: Collected
+    again: Callable[[], list[object] | None]
+    """Makes the inputs once more."""
+    reference: dict[int, torch.Tensor] | None = None
+    """The chosen elements of the reference's answer where `expected` has only its form, and there are no inputs."""
+
+    def for_later(self) -> Answered:
+        """What it takes to judge it later, on the host: the chosen elements, and neither inputs nor whole outputs."""
+        host = torch.device("cpu")
+        leaves = [replace(leaf, flat=torch.empty_like(leaf.flat, device="meta")) for leaf in self.expected.leaves]
+        return replace(
+            self,
+            inputs=[],
+            expected=replace(self.expected, leaves=leaves, judge=None),  # whose check has inputs of its own
+            sample=self.sample.on(host),
+            ours=self.ours.on(host),
+            reference=_moved(self.sample.of([leaf.flat for leaf in self.expected.leaves]), host),
+        )
+
+    def on(self, device: torch.device) -> Answered:
+        """The same on a device again, with its inputs. Raises NoMemory."""
+        try:
+            assert self.reference is not None
+            inputs = self.again()
+            assert inputs is not None  # it was asked with these
+            ours, reference = self.ours.on(device), _moved(self.reference, device)
+            return replace(self, inputs=inputs, sample=self.sample.on(device), ours=ours, reference=reference)
+        except Exception as error:
+            if not lacks_device_memory(error):
+                raise
+            raise NoMemory("the device has no memory for its inputs") from None
+
+    @property
+    def nbytes(self) -> int:
+        """Of the chosen elements and their places."""
+        found = [*self.sample.places.values(), *self.ours.values.values(), *(self.reference or {}).values()]
+        return sum(tensor.nbytes for tensor in found)
 
 
 class Accuracy:
     """Collects what each kind of input shows about the precision of one submission."""
 
-    def __init__(self, spec: ProblemSpec, oracle: Oracle, seeds: Seeds, device: torch.device) -> None:
+    def __init__(
+        self, spec: ProblemSpec, oracle: Oracle, seeds: Seeds, device: torch.device, *, postpones: bool = False
+    ) -> None:
+        """`postpones`: whether what there is no memory for is judged by `judge_postponed`, rather than left out."""
         self._spec, self._oracle, self._seeds, self._device = spec, oracle, seeds, device
+        self._postpones = postpones
         self._leaves: list[LeafPrecision] = []
         self.left_out: list[str] = []
         self._wide: WideOracle | None = None
         self._explained_s = {True: 0.0, False: 0.0}  # by whether the inputs are the problem's own
-        self.postponed: Answered | None = None
-        """An answer on the problem's own inputs that there was no memory to judge while the submission held some."""
+        self._kept: list[Answered] = []
+        """Answers that there was no memory to judge while the submission held some, for later."""
         self.possible = MANTISSA.get(spec.precision, 0) > MANTISSA["fp8"]
         """Whether there is anything to find out by further calls."""
         if not self.possible:
@@ -63,6 +107,9 @@ class Accuracy:
         for kind in KINDS:
             if any(leaf.below for leaf in self._leaves):
                 self.left_out.append("Other kinds of input: those that were tried have shown enough.")
+                return
+            if self._kept and self._oracle.buffers_move:
+                self.left_out.append("Other kinds of input: calls on them would move the model's state on.")
                 return
             if self.possible:
                 yield kind
@@ -85,30 +132,71 @@ class Accuracy:
         """Take one answer."""
         if not self.possible:
             return
+        if self._kept:
+            self._keep(answer)  # there was too little for another one
+            return
+        lacking = None
         try:
             self._leaves += self._judged(answer)
         except NoMemory as error:
-            if answer.kind == OWN:
-                self.postponed, self.possible = answer, False
-            else:
-                self.skip(answer.kind, f"the reference can't be run in float64, because {error}")
+            lacking = str(error)
         except NotWide as error:
-            text = f"the reference can't be run in float64, because {error}"
-            if answer.kind == OWN:
-                self.possible = False
-                self.left_out.append(f"Not judged: {text}.")
+            self._not_wide(answer.kind, str(error))
+        if lacking is not None:
+            self.release()  # here, where no exception holds its tensors any more
+            if self._postpones:
+                self._keep(answer)
             else:
-                self.skip(answer.kind, text)
+                self._not_wide(answer.kind, lacking)
 
-    def judge_postponed(self) -> None:
-        """Once more, now that the submission holds nothing: whoever takes memory is not spared for it."""
-        answer, self.postponed = self.postponed, None
-        assert answer is not None
+    @property
+    def postponed(self) -> bool:
+        """Whether there are answers that there was no memory to judge."""
+        return bool(self._kept)
+
+    def judge_postponed(self, budget_s: float) -> None:
+        """Those, now that the submission holds nothing: whoever takes memory is not spared for it. `budget_s`: what
+        inputs beside the problem's own may take together, explanations not counted."""
+        kept, self._kept, self._postpones = self._kept, [], False
         self.release()
-        try:
-            self._leaves += self._judged(answer)
-        except NotWide as error:
-            self.left_out.append(f"Not judged: the reference can't be run in float64, because {error}.")
+        spent_s = longest = 0.0
+        for answer in kept:
+            if any(leaf.below for leaf in self._leaves):
+                self.left_out.append("Other kinds of input: those that were tried have shown enough.")
+                return
+            if not self.possible:
+                return
+            if spent_s + longest > budget_s:
+                self.skip(answer.kind, f"the {budget_s:.1f} s for such inputs were spent")
+                continue
+            began = time.monotonic() - self.explained_s
+            try:
+                self._leaves += self._judged(answer.on(self._device))
+            except NotWide as error:
+                self._not_wide(answer.kind, str(error))
+            if answer.kind != OWN:
+                took_s = time.monotonic() - self.explained_s - began
+                spent_s, longest = spent_s + took_s, max(longest, took_s)
+
+    def _keep(self, answer: Answered) -> None:
+        later = answer.for_later()
+        assert later.reference is not None
+        if answer.kind != OWN and not _as_finite(later.reference.values()):
+            self.skip(answer.kind, _NOT_FINITE)
+        elif sum(each.nbytes for each in (*self._kept, later)) > _KEPT_BYTES:
+            self.skip(answer.kind, "its output has too many leaves to keep it until there is memory to judge it")
+        elif self._oracle.buffers_move and answer.kind != OWN:
+            self.skip(answer.kind, "there was no memory to judge it before the model's state moved on")
+        else:
+            self._kept.append(later)
+
+    def _not_wide(self, kind: str, why: str) -> None:
+        text = f"the reference can't be run in float64, because {why}"
+        if kind == OWN:
+            self.possible = False
+            self.left_out.append(f"Not judged: {text}.")
+        else:
+            self.skip(kind, text)
 
     def result(self) -> Precision:
         """What all of it shows."""
@@ -132,12 +220,12 @@ class Accuracy:
             self.possible = False
             raise NotWide(f"no leaf of its output has {LEAST} floating-point elements")
         if self._wide is None:
-            self._wide = WideOracle(self._oracle, self._device)
+            self._wide = WideOracle(self._oracle, self._device, strict=self._postpones)
         wide_oracle, expected, sample = self._wide, answer.expected, answer.sample
         wide = sample.of(wide_oracle.outputs(answer.inputs, answer.call_seed, expected))
-        reference = sample.of([leaf.flat for leaf in expected.leaves])
+        reference = answer.reference or sample.of([leaf.flat for leaf in expected.leaves])
         if answer.kind != OWN and not _as_finite([*wide.values(), *reference.values()]):
-            self.skip(answer.kind, "the reference returns NaN or infinity there")
+            self.skip(answer.kind, _NOT_FINITE)
             return []
         of = Call(answer.inputs, answer.call_seed, expected, sample, wide)
         centred = _centred(answer.inputs)
@@ -199,6 +287,10 @@ def _centred(inputs: list[object]) -> bool:
     return all(
         float(leaf.double().mean().abs()) <= 0.1 * float(leaf.double().square().mean().sqrt()) for leaf in leaves
     )
+
+
+def _moved(values: dict[int, torch.Tensor], device: torch.device) -> dict[int, torch.Tensor]:
+    return {number: tensor.to(device) for number, tensor in values.items()}
 
 
 def _as_finite(values: Iterable[torch.Tensor]) -> bool:

@@ -74,6 +74,15 @@ def fails_warning(kind: str, failure: WorkerFailure) -> Warning_:
     )
 
 
+def no_room_warning(kind: str) -> Warning_:
+    return Warning_(
+        code="precision.no_room",
+        message="While the submission lived, the device had no memory left to make inputs from the problem's own "
+        f"({kind}), so its precision was not judged on them. Hold no more of it than the submission needs.",
+        evidence={"inputs": kind},
+    )
+
+
 def values_warning(kind: str, leaf: LeafReport) -> Warning_:
     return Warning_(
         code="precision.probe_values",

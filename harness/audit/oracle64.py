@@ -17,6 +17,7 @@ from harness.audit.sums import JUDGED, PlainSums
 from harness.audit.wide import NoMemory, NotWide, Where, WideMode, wide_defaults, wide_twin, widen
 from harness.check.compare import Expected
 from harness.check.oracle import Oracle
+from harness.machine.lacking import lacks_device_memory
 from harness.machine.spare import spare_memory
 from harness.wire.transfer import flat_bytes
 from harness.wire.tree import TreeError, take_apart
@@ -42,8 +43,9 @@ class Call:
 class WideOracle:
     """The reference in float64, on inputs that are given."""
 
-    def __init__(self, oracle: Oracle, device: torch.device) -> None:
-        """Raises NotWide."""
+    def __init__(self, oracle: Oracle, device: torch.device, *, strict: bool = False) -> None:
+        """`strict`: whether a run that explains raises NoMemory, too, rather than be left out. Raises NotWide."""
+        self._strict = strict
         if oracle.draws:
             raise NotWide("it draws random numbers, which come out otherwise in float64")
         self._oracle, self._device = oracle, device
@@ -129,7 +131,8 @@ class WideOracle:
             sums.begin(seed + (number << 32), self._device)
             try:
                 flats = self._run(self._twin, of.inputs, of.call_seed, of.expected, WideMode(after=sums.after))
-            except NotWide:
+            except NotWide as error:
+                self._leave_out(error)
                 return []
             found.append({number: values - of.wide[number] for number, values in of.sample.of(flats).items()})
         return found
@@ -137,11 +140,16 @@ class WideOracle:
     def _errors(self, emulated: Emulated, where: Where | None, of: Call) -> Coarse | None:
         try:
             flats = self.coarse(emulated, where, of.inputs, of.call_seed, of.expected)
-        except NotWide:
+        except NotWide as error:
+            self._leave_out(error)
             return None
         errors = {number: values - of.wide[number] for number, values in of.sample.of(flats).items()}
         finite = all(bool(torch.isfinite(error).all()) for error in errors.values())
         return Coarse(emulated.name, where, errors) if finite else None
+
+    def _leave_out(self, error: NotWide) -> None:
+        if self._strict and isinstance(error, NoMemory):
+            raise error
 
     def _run(
         self, model: Any, inputs: list[Any], call_seed: int, expected: Expected, mode: WideMode | None
@@ -152,12 +160,12 @@ class WideOracle:
             _, leaves = take_apart(returned, sort_keys=True)
         except NotWide:
             raise
-        except torch.OutOfMemoryError:
-            torch.cuda.empty_cache()
-            raise NoMemory("the device has no memory for it") from None
         except MemoryError:
             raise NoMemory("the machine has no memory for it") from None
         except Exception as error:  # the author's code, asked for what it was not written for
+            if lacks_device_memory(error):
+                torch.cuda.empty_cache()
+                raise NoMemory("the device has no memory for it") from None
             text = " ".join(str(error).split())[:200]
             raise NotWide(f"it raises {type(error).__name__} there ({text})") from error
         if [tuple(leaf.shape) for leaf in leaves] != [leaf.spec.shape for leaf in expected.leaves]:

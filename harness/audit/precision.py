@@ -87,6 +87,10 @@ class Sample:
             places[number] = index.to(leaf.flat.device)
         return cls(places)
 
+    def on(self, device: torch.device) -> Sample:
+        """The same places on another device."""
+        return Sample({number: index.to(device) for number, index in self.places.items()})
+
     def of(self, flats: Sequence[torch.Tensor]) -> dict[int, torch.Tensor]:
         """The chosen elements of leaves that are flat, in float64."""
         return {number: flats[number][index].to(torch.float64) for number, index in self.places.items()}
@@ -101,6 +105,12 @@ class Collected:
             number: torch.zeros(index.shape, dtype=torch.float64, device=index.device)
             for number, index in sample.places.items()
         }
+
+    def on(self, device: torch.device) -> Collected:
+        """What was taken so far, on another device."""
+        other = Collected(Sample({}), self._expected)
+        other.values = {number: values.to(device) for number, values in self.values.items()}
+        return other
 
     def add(self, number: int, first_byte: int, data: torch.Tensor) -> None:
         """Take what is in a piece; `data` are its bytes."""

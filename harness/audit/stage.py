@@ -14,6 +14,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 
 import torch
 
@@ -21,15 +22,24 @@ from harness.audit import static
 from harness.audit.accuracy import Accuracy, Answered
 from harness.audit.findings import Audit, Repeat
 from harness.audit.kernels import attribute, names_in_library, names_in_text, own_share
-from harness.audit.notes import below_warning, fails_warning, kernel_warnings, no_trace_warning, values_warning
+from harness.audit.notes import (
+    below_warning,
+    fails_warning,
+    kernel_warnings,
+    no_room_warning,
+    no_trace_warning,
+    values_warning,
+)
 from harness.audit.precision import Collected
 from harness.audit.probes import OWN
 from harness.audit.sharing import shared_memory
+from harness.audit.wide import NoMemory
 from harness.check.compare import FormError, check_form, compare
 from harness.check.oracle import Oracle
 from harness.judge.evidence import Evidence
 from harness.load.problem import ProblemError
 from harness.load.spec import ProblemSpec
+from harness.machine.lacking import lacks_device_memory
 from harness.report import LeafReport
 from harness.seeds import Seeds
 from harness.wire.mask import masked
@@ -68,7 +78,7 @@ class AuditStage:
         self._worker, self._oracle, self._seeds, self._evidence = worker, oracle, seeds, evidence
         self._spec, self._source = spec, source
         self._budget_s = max(_LEAST_S, _SHARE * elapsed_s)
-        self._accuracy = Accuracy(spec, oracle, seeds, worker.torch_device)
+        self._accuracy = Accuracy(spec, oracle, seeds, worker.torch_device, postpones=True)
         self._found = Audit()
         self._left_out: list[str] = []
         self._held: list[str] = []
@@ -90,12 +100,12 @@ class AuditStage:
     @property
     def postponed(self) -> bool:
         """Whether there was no memory to judge its precision while the submission held some."""
-        return self._accuracy.postponed is not None
+        return self._accuracy.postponed
 
     def judge_postponed(self) -> None:
         """That, once the submission's process has ended."""
         try:
-            self._accuracy.judge_postponed()
+            self._accuracy.judge_postponed(self._budget_s)
         finally:
             self._accuracy.release()
         self._say_all()
@@ -243,6 +253,11 @@ class AuditStage:
     def _probe(self, kind: str, number: int) -> None:
         try:
             answer = self._call(kind, number)
+        except NoMemory as error:
+            self._accuracy.release()
+            self._accuracy.skip(kind, f"beside the submission {error}")
+            self._evidence.warnings.append(no_room_warning(kind))
+            return
         except ProblemError as error:
             self._accuracy.skip(kind, f"the reference fails on them ({str(error)[:200]})")
             return
@@ -263,16 +278,21 @@ class AuditStage:
     def _call(self, kind: str, number: int) -> tuple[Answered, list[LeafReport]] | FormError | None:
         """A first call on an input of a kind, which the worker keeps together with the output."""
         inputs_seed, call_seed = self._seeds.of("audit inputs", number), self._seeds.of("audit call", number)
-        inputs = self._accuracy.inputs(kind, inputs_seed, number)
-        again = self._accuracy.inputs(kind, inputs_seed, number)
-        if inputs is None or again is None:
-            return None
-        expected = self._oracle.expected_of(again, call_seed)
-        sample = self._accuracy.sample(expected, number)
+        make = partial(self._accuracy.inputs, kind, inputs_seed, number)
+        try:
+            inputs, again = make(), make()
+            if inputs is None or again is None:
+                return None
+            expected = self._oracle.expected_of(again, call_seed)
+            sample = self._accuracy.sample(expected, number)
+        except Exception as error:
+            if kind == OWN or not lacks_device_memory(error):
+                raise
+            raise NoMemory("the device has no memory for them") from None
         key = secrets.randbits(62)
         self._worker.put(_source(kind), masked((tuple(inputs),), key))
         nothing = Collected(sample, expected)
-        return self._answer(Answered(kind, inputs, call_seed, expected, sample, nothing), _output(kind), key)
+        return self._answer(Answered(kind, inputs, call_seed, expected, sample, nothing, make), _output(kind), key)
 
     def _answer(
         self, asked: Answered, output: str, key: int | None = None

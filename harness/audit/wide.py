@@ -20,6 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
 from harness.audit.formats import Rounding
+from harness.machine.lacking import lacks_device_memory
 
 Where = Literal["products", "results"]
 After = Callable[[str, tuple[Any, ...], dict[str, Any], Any], Any]
@@ -66,9 +67,9 @@ def wide_twin(model: Any) -> Any:
     try:
         twin = copy.deepcopy(model)
         return twin._apply(_widen_leaf) if isinstance(twin, torch.nn.Module) else twin
-    except torch.OutOfMemoryError:
-        raise NoMemory("the device has no memory for a copy of its parameters") from None
     except Exception as error:  # any author's object may refuse to be copied
+        if lacks_device_memory(error):
+            raise NoMemory("the device has no memory for a copy of its parameters") from None
         raise NotWide(f"its model can't be copied ({type(error).__name__})") from error
 
 

@@ -37,7 +37,7 @@ from harness.events import EventSink
 from harness.grading.builds import Builds, build_info
 from harness.grading.course import Course
 from harness.grading.crew import Crew
-from harness.grading.memory import Memory, lacks_device_memory, lacks_host_memory
+from harness.grading.memory import Memory, lacks_host_memory
 from harness.grading.ranked import Graded
 from harness.judge.evidence import Evidence
 from harness.judge.size import fitted
@@ -46,6 +46,7 @@ from harness.load.problem import Problem, ProblemError, Workload
 from harness.load.spec import RANKING
 from harness.load.submission import Submission
 from harness.machine.device import Device, DeviceError
+from harness.machine.lacking import lacks_device_memory
 from harness.machine.locks import DeviceBusy, DeviceLock
 from harness.profiling.counted import Count, Subject, counting
 from harness.profiling.result import Profile

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import errno
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
 import torch
 
+from harness.machine.lacking import chain
 from harness.machine.spare import spare_memory
 from harness.sandbox import Limit
 from harness.workers.worker import WorkerFailure
@@ -24,8 +25,6 @@ _MOST = 0.5
 the reference and itself."""
 
 
-_TEXTS = ("CUDA out of memory", "CUDA error: out of memory", "CUDA_ERROR_OUT_OF_MEMORY", "CUBLAS_STATUS_ALLOC_FAILED")
-"""How torch, the runtime, the driver and a library say it."""
 _HOST_TEXTS = ("DefaultCPUAllocator: can't allocate memory", "DefaultCPUAllocator: not enough memory")
 
 
@@ -70,17 +69,10 @@ class Memory:
         return WorkerFailure("hoarded" if self.whose == "device" else "hoarded_host", "call", message)
 
 
-def lacks_device_memory(error: BaseException) -> bool:
-    """Whether this, or what it came from, says that a device has no memory left."""
-    return any(
-        isinstance(each, torch.OutOfMemoryError) or any(text in str(each) for text in _TEXTS) for each in _chain(error)
-    )
-
-
 def lacks_host_memory(error: BaseException) -> bool:
     """Whether this, or what it came from, says that this machine has no memory left, or that the kernel ended a process
     of ours as it does then."""
-    for each in _chain(error):
+    for each in chain(error):
         if isinstance(each, MemoryError) or any(text in str(each) for text in _HOST_TEXTS):
             return True
         if isinstance(each, OSError) and each.errno == errno.ENOMEM:
@@ -94,11 +86,3 @@ def lacks_host_memory(error: BaseException) -> bool:
             ):
                 return True
     return False
-
-
-def _chain(error: BaseException) -> Iterator[BaseException]:
-    """The error and those that it came from."""
-    seen: BaseException | None = error
-    while seen is not None:
-        yield seen
-        seen = seen.__cause__ or seen.__context__

@@ -7,6 +7,7 @@ wrong and the tolerance lets it through, or it is the right answer, to the bit, 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 
 import torch
 
@@ -158,7 +159,8 @@ def _below(subject: Subject, name: str) -> set[str]:
 
     def answer(kind: str, number: int) -> Answered | None:
         seed = subject.seeds.of("verify audit", number)
-        inputs, again = accuracy.inputs(kind, seed, number), accuracy.inputs(kind, seed, number)
+        make = partial(accuracy.inputs, kind, seed, number)
+        inputs, again = make(), make()
         if inputs is None or again is None:
             return None
         subject.restore()
@@ -170,7 +172,7 @@ def _below(subject: Subject, name: str) -> set[str]:
             rounded = at_half(leaf, name, spec.precision)
             ours.add(at, 0, (leaf.flat if rounded is None else rounded).view(torch.uint8))
         subject.restore()
-        return Answered(kind, inputs, call_seed, expected, sample, ours)
+        return Answered(kind, inputs, call_seed, expected, sample, ours, make)
 
     assert name in HALVES
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,8 @@ def shown(
     accuracy = Accuracy(problem.spec, oracle, seeds, CPU)
     within = {}
     for number, kind in enumerate(kinds):
-        inputs, again, third = (accuracy.inputs(kind, 100 + number, number) for _ in range(3))
+        make = partial(accuracy.inputs, kind, 100 + number, number)
+        inputs, again, third = make(), make(), make()
         if inputs is None or again is None or third is None:
             continue
         expected = oracle.expected_of(again, 5)
@@ -51,7 +53,7 @@ def shown(
         for piece in pieces:
             collected.add(*piece)
         within[kind] = all(leaf.ok for leaf in compare(expected, pieces, 1))
-        accuracy.add(Answered(kind, inputs, 5, expected, sample, collected))
+        accuracy.add(Answered(kind, inputs, 5, expected, sample, collected, make))
     return accuracy.result(), within
 
 

@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from harness import Report, Submission, Verdict, grade
 from harness.audit.oracle64 import WideOracle
+from harness.check.oracle import Oracle
 from harness.load.problem import Problem
 from harness.sandbox import Exit
 from harness.workers.worker import Worker
@@ -210,6 +212,107 @@ def test_who_takes_memory_is_not_spared_for_it(tmp_path: Path, monkeypatch: pyte
     assert unknown.audit is not None
     assert unknown.audit.precision is not None
     assert "has no memory for it" in unknown.audit.precision.left_out[-1]
+
+
+class Memory:
+    """A device that has no memory for the float64 run as long as a submission's process lives."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.living: set[Worker] = set()
+        start, close, real = Worker.__init__, Worker.close, Oracle.returned
+        self.refused = 0
+        self.fits = 0
+        """Runs that there is memory for all the same."""
+
+        def started(worker: Worker, *args: Any, **kwargs: Any) -> None:
+            start(worker, *args, **kwargs)
+            self.living.add(worker)
+
+        def closed(worker: Worker) -> Exit:
+            self.living.discard(worker)
+            return close(worker)
+
+        def returned(oracle: Oracle, model: Any, *rest: Any) -> Any:
+            if self.living and model is not oracle.model:
+                if not self.fits:
+                    self.refused += 1
+                    raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 6.40 GiB")
+                self.fits -= 1
+            return real(oracle, model, *rest)
+
+        monkeypatch.setattr(Worker, "__init__", started)
+        monkeypatch.setattr(Worker, "close", closed)
+        monkeypatch.setattr(Oracle, "returned", returned)
+
+
+@pytest.fixture
+def memory(monkeypatch: pytest.MonkeyPatch) -> Memory:
+    monkeypatch.setattr("harness.audit.stage._LEAST_S", 60.0)
+    return Memory(monkeypatch)
+
+
+ONLY_OWN_IS_EXACT = TF32.replace(
+    "nearest(a) @ nearest(b)", "(a @ b if bool((a >= 0).all()) and bool((a < 1).all()) else nearest(a) @ nearest(b))"
+)
+
+
+@pytest.mark.parametrize("fits", [0, 1, 2])
+def test_answers_to_other_kinds_are_judged_too_once_there_is_memory(memory: Memory, fits: int, tmp_path: Path) -> None:
+    """Exact on the problem's own inputs alone; `fits` runs in float64 succeed before the memory is gone."""
+    memory.fits = fits
+    report = graded(ONLY_OWN_IS_EXACT, tmp_path)
+    assert (report.verdict, report.reason.code) == (Verdict.REJECTED, "precision.below_spec")
+    assert memory.refused == 1  # from then on nothing is tried
+    assert report.audit is not None
+    assert report.audit.precision is not None
+    kinds = {leaf.inputs: leaf.below for leaf in report.audit.precision.leaves}
+    assert not kinds.pop("own")
+    assert any(kinds.values())
+
+
+def test_with_memory_or_without_an_honest_submission_is_judged_alike(
+    memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = graded(HONEST, tmp_path, seed=1 << 70)
+    assert memory.refused
+    memory.fits = 1 << 30
+    early = graded(HONEST, tmp_path, seed=1 << 70)
+    assert late.accepted
+    assert early.accepted
+    assert late.audit is not None
+    assert early.audit is not None
+    assert late.audit.precision is not None
+    assert {leaf.inputs for leaf in late.audit.precision.leaves} == {"own", "integers", "spike", "moved", "heavy"}
+    assert late.audit.precision == early.audit.precision
+    monkeypatch.setattr("harness.audit.accuracy._KEPT_BYTES", 1)
+    memory.fits = 1
+    bounded = graded(HONEST, tmp_path)
+    assert bounded.audit is not None
+    assert bounded.audit.precision is not None
+    assert {leaf.inputs for leaf in bounded.audit.precision.leaves} == {"own"}
+    assert any("too many leaves to keep" in text for text in bounded.audit.precision.left_out)
+
+
+def test_memory_that_is_lacking_for_an_explanation_alone_spares_nobody(memory: Memory, tmp_path: Path) -> None:
+    memory.fits = 1  # what the reference gives in float64, and not what coarser arithmetics would
+    report = graded(TF32, tmp_path)
+    assert memory.refused
+    assert (report.verdict, report.reason.code) == (Verdict.REJECTED, "precision.below_spec")
+
+
+def test_who_leaves_no_room_for_other_inputs_is_told(
+    memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_room(*_: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 6.40 GiB")
+
+    monkeypatch.setattr("harness.audit.accuracy.probe", no_room)
+    report = graded(HONEST, tmp_path)
+    assert report.accepted
+    assert [warning.code for warning in report.warnings] == ["precision.no_room"] * 4
+    assert report.audit is not None
+    assert report.audit.precision is not None
+    assert {leaf.inputs for leaf in report.audit.precision.leaves} == {"own"}
 
 
 def test_a_hint_in_the_text_is_a_warning_and_no_verdict(tmp_path: Path) -> None:

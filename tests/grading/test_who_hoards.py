@@ -14,8 +14,9 @@ import torch
 
 from harness import Report, Submission, Verdict, grade
 from harness.check.oracle import Oracle
-from harness.grading.memory import Memory, lacks_device_memory, lacks_host_memory
+from harness.grading.memory import Memory, lacks_host_memory
 from harness.load.problem import ProblemError
+from harness.machine.lacking import lacks_device_memory
 from harness.sandbox import Exit, Limit
 from harness.workers.worker import Worker, WorkerFailure
 
