@@ -37,7 +37,7 @@ from harness.load.submission import Submission
 from harness.machine.device import Device, DeviceError, open_device
 from harness.machine.locks import DeviceLock
 from harness.report import SubmissionInfo
-from harness.sandbox import Sandbox
+from harness.sandbox import Exit, Sandbox
 from harness.sanitizing.findings import Sanitizing, ToolRun
 from harness.sanitizing.gather import gather
 from harness.sanitizing.parse import parse
@@ -76,7 +76,8 @@ def sanitize(
 
     `workload` is a small one of the problem's by default (see smallest.py). `seed` repeats the inputs.
     Raises SanitizerMissing and DeviceError where it can't be done here, SanitizerFailed where compute-sanitizer itself
-    fails, and for wrong use ProblemError, SubmissionError, SandboxError; without `wait` DeviceBusy.
+    fails before anything of the submission has run, and for wrong use ProblemError, SubmissionError, SandboxError;
+    without `wait` DeviceBusy.
     """
     began = time.monotonic()
     problem = problem if isinstance(problem, Problem) else Problem.load(problem)
@@ -91,7 +92,7 @@ def sanitize(
     job = _Job(
         problem, load, loaded, chosen, sandbox=sandboxes.chosen(sandbox), seed=seed, wait=wait, on_event=on_event,
     )  # fmt: skip
-    runs = [job.run(program, tool) for tool in tools]
+    runs = _runs(job, program, tools)
     return Sanitizing(
         harness_version=VERSION,
         created_at=datetime.now(UTC),
@@ -107,6 +108,21 @@ def sanitize(
         log=job.log,
         seconds=round(time.monotonic() - began, 3),
     )
+
+
+def _runs(job: _Job, program: Sanitizer, tools: Sequence[Tool]) -> list[ToolRun]:
+    """One tool after the other. Raises SanitizerFailed for the first alone: later ones start on a machine on which the
+    submission has run, which may be why they don't, and what was found by then is kept."""
+    runs: list[ToolRun] = []
+    for tool in tools:
+        try:
+            runs.append(job.run(program, tool))
+        except SanitizerFailed as error:
+            if not runs:
+                raise
+            why = f"{error}; the submission has run under {runs[0].tool} before and may have left the machine so"
+            runs.append(ToolRun(tool=tool, reported=0, ended=False, failure=why, seconds=0.0))
+    return runs
 
 
 @dataclass
@@ -214,8 +230,8 @@ class _Job:
                     self._say(f"workload {self._workload.name}")
                     worker.open_device()
                     self._call_once(worker, call_s)
-                    worker.leave(_LEAVE_S)
-                return None, up
+                    ended = worker.leave(_LEAVE_S)
+                return _broken_off(ended), up
             except WorkerFailure as failure:
                 with contextlib.suppress(WorkerFailure):
                     worker.leave(_LEAVE_S)
@@ -233,6 +249,16 @@ class _Job:
 
     def _say(self, what: str) -> None:
         self._on_event(Progress(self._stage, what))
+
+
+def _broken_off(ended: Exit | None) -> str | None:
+    """Why a tool did not end by itself after the call; only the submission's processes are there to keep it from it."""
+    if ended is None:
+        return f"after the call the submission's process and the tool around it did not end within {_LEAVE_S:g} s"
+    if ended.limit is not None:
+        return f"after the call the sandbox ended them at the limit of {ended.limit.value.replace('_', ' ')}"
+    number = ended.signal or (ended.code - 128 if ended.code is not None and 128 < ended.code < 193 else None)
+    return None if number is None else f"after the call signal {number} ended the submission's process or the tool"
 
 
 def _words(failure: WorkerFailure, outcomes: list[BuildOutcome]) -> str:

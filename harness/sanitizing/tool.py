@@ -60,7 +60,8 @@ class SanitizerMissing(Exception):
 
 
 class SanitizerFailed(Exception):
-    """compute-sanitizer did not do its work: the fault of the tool or of this machine, not the submission's."""
+    """compute-sanitizer did not start its work: the fault of the tool or of this machine, since nothing of the
+    submission had run."""
 
 
 @dataclass(frozen=True)

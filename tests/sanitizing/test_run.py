@@ -17,7 +17,7 @@ from harness.events import ignore
 from harness.load.problem import ProblemError
 from harness.machine.device import DeviceError, open_device
 from harness.report import SubmissionInfo
-from harness.sandbox import SANDBOXES, PlainSandbox, Sandbox
+from harness.sandbox import SANDBOXES, Exit, Limit, PlainSandbox, Sandbox
 from harness.sanitizing import run as run_module
 from harness.sanitizing.findings import Sanitizing, ToolRun
 from harness.sanitizing.gather import gather
@@ -90,6 +90,52 @@ def test_a_tool_that_starts_no_worker_is_its_own_failure(scripted):
     scripted(None)
     with pytest.raises(SanitizerFailed, match="the device is not supported"):
         job(PLAIN).run(find_sanitizer(), "synccheck")
+
+
+HIDING = """
+import os, signal, torch
+class ModelNew(torch.nn.Module):
+    def forward(self, x):
+        words = open(f"/proc/{{os.getppid()}}/cmdline").read().split(chr(0))
+        with open(words[words.index("--log-file") + 1], "w") as log:
+            log.write({report!r})
+        os.kill(os.getppid(), signal.SIGSTOP)
+        return x * 2
+"""
+
+
+def test_who_stops_the_tool_and_writes_its_report_is_not_clean(scripted, monkeypatch):
+    scripted(reports.OUT_OF_BOUNDS_WRITE)
+    monkeypatch.setattr(run_module, "_LEAVE_S", 2.0)
+    result = job(HIDING.format(report=reports.CLEAN)).run(find_sanitizer(), "memcheck")
+    assert "ERROR SUMMARY: 0 errors" in result.printed
+    assert not result.ended
+    assert "did not end within 2 s" in result.failure
+
+
+@pytest.mark.parametrize(
+    ("ended", "said"),
+    [
+        (Exit(0, None, None), None),
+        (Exit(1, None, None), None),
+        (Exit(None, 9, None), "signal 9"),
+        (Exit(137, None, None), "signal 9"),
+        (Exit(None, 9, Limit.MEMORY, 1.0, 2.0), "limit of memory"),
+    ],
+)
+def test_an_end_after_the_call_that_is_none_of_the_tool_s_is_told(ended, said):
+    words = run_module._broken_off(ended)
+    assert (words is None) == (said is None)
+    assert said is None or said in words
+
+
+def test_a_tool_that_fails_after_the_submission_ran_is_told_with_what_was_found_before(scripted):
+    folder = scripted(reports.OUT_OF_BOUNDS_WRITE)
+    breaking = PLAIN.replace("return x * 2", f"import os; os.remove({str(folder / 'report.txt')!r}); return x * 2")
+    runs = run_module._runs(job(breaking), find_sanitizer(), ("memcheck", "synccheck"))
+    assert [(run.tool, run.ended) for run in runs] == [("memcheck", False), ("synccheck", False)]
+    assert "the submission has run under memcheck before" in runs[1].failure
+    assert "the device is not supported" in runs[1].failure
 
 
 def test_where_there_is_no_sanitizer_it_says_where_to_get_one(monkeypatch, tmp_path):
