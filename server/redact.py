@@ -18,6 +18,7 @@ def for_solver(report: dict[str, Any]) -> dict[str, Any]:
     """The JSON document of a report, without those; the argument stays as it is."""
     shown: dict[str, Any] = _without(report, _SECRET)
     shown["submission"] = {**shown["submission"], "path": None}
+    shown["warnings"] = [_without_names(each) for each in shown["warnings"]]
     reason = shown["reason"]
     evidence = reason.get("evidence") or {}
     if reason["code"] in _OF_VALUES:
@@ -25,6 +26,8 @@ def for_solver(report: dict[str, Any]) -> dict[str, Any]:
         ranks = [each["name"] for each in report.get("workloads", ())]
         message = _values_message(reason["code"], evidence, ranks)
         shown["reason"] = {**reason, "message": message, "evidence": evidence}
+    elif reason["code"] == "device.unsteady":
+        shown["reason"] = {**reason, "message": _UNSTEADY.format(evidence.get("measured_again", "several"))}
     elif reason["code"].startswith("judge."):
         evidence = {key: value for key, value in evidence.items() if key != "traceback"}
         shown["reason"] = {**reason, "evidence": evidence}
@@ -33,10 +36,33 @@ def for_solver(report: dict[str, Any]) -> dict[str, Any]:
 
 def _without(value: Any, names: frozenset[str]) -> Any:
     if isinstance(value, dict):
-        return {key: _without(item, names) for key, item in value.items() if key not in names}
+        return {
+            key: _reasons(item) if key == "why" else _without(item, names)
+            for key, item in value.items()
+            if key not in names
+        }
     if isinstance(value, list):
         return [_without(item, names) for item in value]
     return value
+
+
+def _reasons(why: Any) -> Any:
+    """What was unsteady, without the names of processes that came."""
+    if not isinstance(why, list):
+        return why
+    return ["another process" + _CAME if isinstance(each, str) and each.endswith(_CAME) else each for each in why]
+
+
+def _without_names(warning: dict[str, Any]) -> dict[str, Any]:
+    return {**warning, "message": _SHARED} if warning["code"] == "device.shared" else warning
+
+
+_CAME = " came onto the device"
+_SHARED = "Others have the device open as well; what they do there while a submission is timed makes its times longer."
+_UNSTEADY = (
+    "The outputs are right, and the device was not steady enough to time them, in {} blocks. This is not the "
+    "submission's fault: hand it in again when the device has nothing else to do."
+)
 
 
 _BEGINNINGS = {

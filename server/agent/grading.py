@@ -66,7 +66,10 @@ def _grade(work: dict[str, Any], out: TextIO, prepared: PreparedWorkers) -> str:
 
     def on_event(event: Event) -> None:
         kind = {StageStarted: "stage_started", StageEnded: "stage_ended"}.get(type(event), "progress")
-        _say(out, {"event": {"kind": kind, **asdict(event)}})
+        told = asdict(event)
+        if "message" in told:
+            told["message"] = _for_solvers(told["message"])
+        _say(out, {"event": {"kind": kind, **told}})
 
     with tempfile.TemporaryDirectory(prefix="harness-agent-") as folder:
         # Looked at here as well: what the server sends does not become a path as it is.
@@ -86,6 +89,15 @@ def _grade(work: dict[str, Any], out: TextIO, prepared: PreparedWorkers) -> str:
     info = report.submission.model_copy(update={"path": None})
     # Not pydantic's own JSON: it fails on half a surrogate pair, which a submission can print.
     return document(report.model_copy(update={"submission": info}))
+
+
+def _for_solvers(message: str) -> str:
+    """What is being done, without who has the device: a command line names what is others' affair."""
+    before, waits, _ = message.partition(_HAS_IT)
+    return before + waits
+
+
+_HAS_IT = ": another grading has it"
 
 
 def _say(out: TextIO, message: dict[str, Any]) -> None:

@@ -29,7 +29,7 @@ from server.api.models import view, whole_view
 from server.api.problems_json import ApiError
 from server.keys import Caller, find
 from server.pages.charts import histogram, intervals
-from server.pages.source import annotated
+from server.pages.source import annotated, more_lines
 from server.pages.statement import as_html
 from server.pages.words import FILTERS
 from server.queue import listing
@@ -58,12 +58,12 @@ def install(app: FastAPI) -> None:
 
 
 def visitor(request: Request, serving: Serving) -> Caller | None:
-    """Whose cookie came; a cookie that is no key any more is as none."""
+    """Whose cookie came; a cookie that is no key any more is as none, and so is an agent's key: pages are people's."""
     cookie = request.cookies.get(COOKIE)
     if cookie is not None:
         with serving.database.read() as session:
             known = find(session, cookie)
-        if known is not None:
+        if known is not None and known.role != "agent":
             return caller_of(serving, cookie, request)
     count_stranger(serving, request)
     return None
@@ -175,7 +175,8 @@ def submission(submission_id: str, serving: Serving, caller: Visitor) -> Respons
     with serving.database.read() as session:
         user = session.get_one(User, found.user_id)
         shown = whole_view(session, serving, found, user.name, admin=caller.admin)
-    lines, elsewhere = annotated(found.source.decode("utf-8", "replace"), shown.report)
+    source = found.source.decode("utf-8", "replace")
+    lines, elsewhere = annotated(source, shown.report)
     log = "" if shown.report is None else shown.report["log"]
     timing = None if shown.report is None else shown.report["timing"]
     return page(
@@ -183,6 +184,7 @@ def submission(submission_id: str, serving: Serving, caller: Visitor) -> Respons
         caller,
         submission=shown,
         lines=lines,
+        more_lines=more_lines(source),
         elsewhere=elsewhere,
         log=log,
         report=shown.report,

@@ -15,6 +15,9 @@ from typing import Any
 
 from harness.load.pysource import SourceSyntaxError, parse_source
 
+LINES = 5000
+"""That are shown: several times as many as long submissions have."""
+_PLACED_CHARS = 256 << 10
 _PLACE = re.compile(r"(cpp_sources|cuda_sources)(?:\[(\d{1,4})\])?")
 
 
@@ -37,23 +40,35 @@ class Line:
 
 
 def annotated(source: str, report: Mapping[str, Any] | None) -> tuple[list[Line], list[Mapping[str, Any]]]:
-    """The lines with their notes, and the diagnostics that have no line here."""
-    lines = [Line(number, text) for number, text in enumerate(source.split("\n"), 1)]
-    if lines and not lines[-1].text:
-        lines.pop()
+    """The first lines with their notes, and the diagnostics that have no line here."""
+    lines = [Line(number, text) for number, text in enumerate(_split(source)[:LINES], 1)]
     if report is None:
         return lines, []
     evidence = report["reason"]["evidence"]
     if report["reason"]["code"] == "submission.syntax_error" and isinstance(evidence.get("line"), int):
         _note(lines, evidence["line"], Note("error", str(evidence.get("error", "syntax error")), None))
     diagnostics: Sequence[Mapping[str, Any]] = report["build"]["diagnostics"]
-    places = _Places(source) if any(_PLACE.fullmatch(one["file"] or "") for one in diagnostics) else None
+    # Of a text that is longer than any real one, finding the places takes many seconds.
+    places = (
+        _Places(source)
+        if len(source) <= _PLACED_CHARS and any(_PLACE.fullmatch(one["file"] or "") for one in diagnostics)
+        else None
+    )
     elsewhere = []
     for one in diagnostics:
         at = places.find(one["file"], one["line"]) if places is not None else None
         if at is None or not _note(lines, at, Note(one["severity"], one["message"], one["hint"])):
             elsewhere.append(one)
     return lines, elsewhere
+
+
+def more_lines(source: str) -> int:
+    """How many lines there are after those."""
+    return max(0, len(_split(source)) - LINES)
+
+
+def _split(source: str) -> list[str]:
+    return source.removesuffix("\n").split("\n") if source else []
 
 
 def _note(lines: Sequence[Line], number: int, note: Note) -> bool:

@@ -266,6 +266,27 @@ def test_a_statement_is_markdown_without_html_or_links():
 
 
 @pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+def test_a_page_holds_no_more_lines_than_a_browser_shows(browser: TestClient, ada: Person):
+    found = ada.submit(source="x\n" * 5010)
+    page = browser.get(f"/submissions/{found}").text
+    assert page.count("<li>x</li>") == 5000
+    assert f'And 10 more lines: <a href="/v1/submissions/{found}/source">' in page
+    assert "more lines" not in browser.get(f"/submissions/{ada.submit()}").text
+
+
+def test_no_places_are_looked_for_in_a_text_without_end():
+    text = 'f(cuda_sources="int x;")\n'
+    assert line_of(text, "cuda_sources", 1) == 1
+    assert line_of(text + "#" * (256 << 10), "cuda_sources", 1) is None
+
+
+def test_an_agents_key_is_no_persons(http: TestClient, worker: Person, ada: Person):
+    http.cookies.set("harness_key", worker.key)
+    handed_in = http.post("/submit", data={"problem": "scaled", "source": SOURCE}, follow_redirects=False)
+    assert handed_in.headers["location"] == "/sign-in"
+    assert http.get("/submissions", follow_redirects=False).headers["location"] == "/sign-in"
+
+
 def test_mistakes_get_a_sentence(browser: TestClient, worker: Person):
     empty = browser.post("/submit", data={"problem": "scaled"})
     assert empty.status_code == 422

@@ -8,6 +8,12 @@ import json
 import pytest
 from server_fakes import report_of
 
+from harness.clock.health import _shared
+from harness.clock.readings import Process, Reading
+from harness.clock.steady import judge_block
+from harness.judge.verdict import _unsteady
+from harness.report import Steadiness
+from server.agent.grading import _for_solvers
 from server.redact import for_solver
 
 WORK = {"mode": "run", "workload": None, "problem": "p", "problem_version": "v", "source": "x"}
@@ -59,6 +65,23 @@ def test_the_graders_own_tracebacks_stay_with_the_grader_and_a_submissions_go_to
 
 def test_what_else_runs_on_the_machine_is_not_told():
     report = report_of(WORK)
-    report["warnings"] = [{"code": "device.shared", "message": "m", "evidence": {"processes": ["secret job"]}}]
-    report["timing"]["steadiness"] = {"other_processes": ["secret job"], "blocks": 1}
-    assert "secret job" not in json.dumps(for_solver(report))
+    stranger = Process(4711, "secret job")
+    seen = Reading(other_processes=(stranger,))
+    report["warnings"] = [warning.model_dump() for warning in _shared(seen)]
+    came = judge_block(seen, [])
+    assert came is not None
+    report["timing"]["steadiness"] = {"other_processes": [str(stranger)], "blocks": 1, "why": [came.message]}
+    unsteady = Steadiness(blocks=0, measured_again=21, why=[came.message, "the clock moved"])
+    report["reason"] = _unsteady(unsteady).reason.model_dump()
+    assert json.dumps(report).count("secret job") == 6
+    shown = for_solver(report)
+    assert "secret job" not in json.dumps(shown)
+    assert shown["reason"]["evidence"]["why"] == ["another process came onto the device", "the clock moved"]
+    assert "21 blocks" in shown["reason"]["message"]
+
+
+def test_who_holds_a_device_is_not_told():
+    assert _for_solvers("waiting for cuda:0: another grading has it (process 7: run /home/eve/x.py)") == (
+        "waiting for cuda:0: another grading has it"
+    )
+    assert _for_solvers("trial 2 of 5") == "trial 2 of 5"
