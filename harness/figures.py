@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 
-def us(value: float) -> str:
+def us(value: float, digits: int = 3) -> str:
     """`12.3 us`, `1.02 ms`."""
     if value < 999.5:
-        return f"{value:.3g} us"
-    return f"{value / 1e3:.3g} ms" if value < 999.5e3 else f"{value / 1e6:.3g} s"
+        return f"{value:.{digits}g} us"
+    return f"{value / 1e3:.{digits}g} ms" if value < 999.5e3 else f"{value / 1e6:.{digits}g} s"
 
 
 def amount(value: float, what: str = "B") -> str:

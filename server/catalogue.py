@@ -44,7 +44,7 @@ class Catalogue(Mapping[str, Problem]):
         if near:
             return f"There is no such problem; {near[0]} was probably meant."
         shown = ", ".join([*self._problems][:_SHOWN]) + (", ..." if len(self._problems) > _SHOWN else "")
-        return f"There is no such problem; there are {shown}."
+        return f"There is no such problem; there are {shown}. One that was added since needs a new start of the server."
 
     def __getitem__(self, name: str) -> Problem:
         return self._problems[name]

@@ -38,6 +38,8 @@ _PIECE = 1 << 26
 """Elements that are looked at together: a large output needs no second copy of itself."""
 _SAID = 1000
 """Characters of what an author's check says."""
+_SMALL = 0.1
+"""Of the output's size: a larger error is no rounding."""
 _FILL, _FILLS_MAX = 1e4, 4
 """A magnitude so many times the others' root mean square is a filling and no result; so many of them are seen."""
 
@@ -329,6 +331,9 @@ def reading(leaf: LeafReport) -> str:
             return f"Only {share} are outside: look at edges, tails and rare cases rather than at the formula."
         if leaf.rms_error is not None and leaf.rms_error > 0.5 * leaf.scale:
             return f"{share} are outside, with errors as large as the output itself: a different result, not rounding."
+        if leaf.max_abs_error > _SMALL * leaf.scale:
+            part = f"{leaf.max_abs_error / leaf.scale:.2g} of the output's size"
+            return f"{share} are outside, some by {part}: these are another result, not rounding. See where they lie."
         return f"{share} are outside, by little beside the output's size: lost accuracy, or a constant slightly off."
     allowed = leaf.atol * leaf.scale
     if (leaf.max_rel_error or 0) > 10 * leaf.rtol and leaf.max_abs_error <= max(allowed, 1e-300):

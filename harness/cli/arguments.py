@@ -14,8 +14,8 @@ from harness.cli.streams import WrongUse
 _MAX_BYTES = 4 << 20
 
 
-def check_arguments(problem: str, submission: str) -> None:
-    """Raises WrongUse."""
+def check_arguments(problem: str, submission: str) -> str:
+    """Where the problem is. Raises WrongUse."""
     if _is_submission(Path(problem)) or (Path(problem).is_file() and Path(submission).is_dir()):
         raise WrongUse(
             f"PROBLEM and SUBMISSION seem swapped ({problem} in the problem's place): name the problem first, "
@@ -23,13 +23,19 @@ def check_arguments(problem: str, submission: str) -> None:
         )
     if Path(submission).is_dir():
         raise WrongUse(f"the submission {submission} is a folder: name the .py file in it that defines ModelNew.")
-    check_problem(problem)
+    return check_problem(problem)
 
 
-def check_problem(problem: str) -> None:
-    """Where there is nothing: which problem was probably meant. Raises WrongUse."""
-    if not Path(problem).exists() and (meant := _nearest(Path(problem))):
+def check_problem(problem: str) -> str:
+    """Where it is: of one in problems/ the name is enough. Raises WrongUse, with the one that was probably meant."""
+    if Path(problem).exists():
+        return problem
+    named = Path("problems", problem)
+    if Path(problem).name == problem and (named / "problem.toml").is_file():
+        return str(named)
+    if meant := _nearest(Path(problem)):
         raise WrongUse(f"there is no problem at {problem}; {meant} was probably meant.")
+    return problem
 
 
 def _is_submission(path: Path) -> bool:

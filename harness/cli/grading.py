@@ -208,7 +208,7 @@ def _asked(**options: Any) -> dict[str, Any]:
 
 
 def _grade(problem: str, submission: str, json: str | None, plot: str | None = None, **options: Any) -> int:
-    check_arguments(problem, submission)
+    problem = check_arguments(problem, submission)
     check_json_target(json)
     if plot is not None:
         from harness.clock.plot import check_target

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 KEY = "HARNESS_MCP_KEY"
 """The environment variable with the key that clients over HTTP show."""
 _SHORTEST_KEY = 16
-"""Characters, where anybody may try."""
+"""Characters."""
 
 
 @guarded
@@ -74,7 +74,10 @@ def _host_and_port(http: str) -> tuple[str, int]:
     host = host.strip("[]") or "127.0.0.1"
     if not port.isdecimal() or int(port) > 65535:
         raise WrongUse(f"--http {http}: write HOST:PORT, as in 127.0.0.1:8900; port 0 is any that is free.")
-    if not is_local(host) and len(os.environ.get(KEY, "")) < _SHORTEST_KEY:
+    key = os.environ.get(KEY, "")
+    if key and len(key) < _SHORTEST_KEY:
+        raise WrongUse(f"{KEY} is {len(key)} characters long, which can be guessed: it has at least {_SHORTEST_KEY}.")
+    if not is_local(host) and not key:
         raise WrongUse(
             f"--http {http} can be reached from elsewhere: set {KEY} to a secret of at least {_SHORTEST_KEY} "
             "characters, which clients show."

@@ -45,7 +45,7 @@ def new_submission(
     force: Force = False,
 ) -> int:
     """Write a submission that is right, with a place for a kernel."""
-    check_problem(problem)
+    problem = check_problem(problem)
     with claimed_stdout() as stdout:
         from harness.scaffold.write import new_submission as write
 

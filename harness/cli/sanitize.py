@@ -64,7 +64,7 @@ def sanitize(
     """Look for memory errors and races with compute-sanitizer; 1 when there are any, 2 where that can't be done."""
     names = _tools(tool)
     check_json_target(json)
-    check_arguments(problem, submission)
+    problem = check_arguments(problem, submission)
     with claimed_stdout() as stdout:
         with progress(sys.stderr) as on_event:
             on_event(Progress("sanitize", "starting"))  # importing torch takes a while

@@ -50,9 +50,7 @@ def verify(
 ) -> int:
     """Test a problem: its submissions end as they should, trivial answers fail, inputs count; 1 when they don't."""
     check_json_target(json)
-    paths = _chosen(problems or [], every)
-    for path in paths:
-        check_problem(path)
+    paths = [check_problem(path) for path in _chosen(problems or [], every)]
     if expected is not None and not expected.is_file():
         raise WrongUse(f"there is no file {expected}; --expected names a table like submissions/expected.toml.")
     with claimed_stdout() as stdout:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from harness.figures import us
+
 
 class Mark(NamedTuple):
     """Words for one warning."""
@@ -53,6 +55,6 @@ def entry_line(entry: dict[str, Any]) -> str:
     tied = "=" if entry["tied"] else ""
     noted = "".join(f", {mark.short}" for mark in marks_of([entry]))
     return (
-        f"{entry['rank']}{tied} {entry['time_us']:.4g} us ({low:.4g} to {high:.4g}), {entry['speedup']:.3g}x, "
+        f"{entry['rank']}{tied} {us(entry['time_us'], 4)} ({us(low, 4)} to {us(high, 4)}), {entry['speedup']:.3g}x, "
         f"{entry['user']}{noted}"
     )

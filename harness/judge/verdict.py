@@ -210,7 +210,7 @@ def _accepted(evidence: Evidence) -> Judgement:
         case "same":
             message = f"Right, and as fast as the reference: {figures}."
         case "undecided":
-            message = f"Right, and {figures}, which leaves open whether it is faster."
+            message = f"Right; whether it is faster is open: {figures}."
         case _:
             message = f"Right, and {figures}."
     return say(Verdict.ACCEPTED, "grade.accepted", message)

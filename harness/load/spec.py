@@ -192,6 +192,8 @@ class Verify(_Section):
 
     still: dict[str, str] = Field(default_factory=dict)
     """Inputs (`inputs[0]`) and parameters that rightly do not move the output, each with why."""
+    neutral: dict[str, str] = Field(default_factory=dict)
+    """Parameters that rightly start as all ones or all zeros, each with why."""
 
 
 class ProblemSpec(_Section):

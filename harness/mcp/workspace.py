@@ -63,7 +63,7 @@ class Workspace:
     def submission(self, source: str | None, path: str | None) -> Text:
         """The text itself, or a file below the folder. Raises NotUsable."""
         if (source is None) == (path is None):
-            raise NotUsable("Give the submission either as source, the whole text, or as path, not both.")
+            raise NotUsable("Give the submission as source, the whole text, or as path: one of the two, and not both.")
         if source is not None:
             # Half a surrogate pair is no text; the grading says so, with the position.
             return _limited("submission.py", source.encode("utf-8", "surrogatepass"))

@@ -29,20 +29,24 @@ _DRAWS = 3
 
 def check_moves(subject: Subject, found: Found) -> None:
     """Change one thing at a time and look at the output."""
-    still = dict(subject.problem.spec.verify.still)
+    still, neutral = (dict(each) for each in (subject.problem.spec.verify.still, subject.problem.spec.verify.neutral))
     expected = subject.expected(0)
     if not expected.leaves:
         return
-    names = _inputs(subject, expected, found, still) + _parameters(subject, expected, found, still)
-    for name in still:
-        if name not in names:
-            found.add(
-                "warning",
-                "moves.declared_wrongly",
-                f"[verify] still names {name!r}, and there is no such input or parameter; there are: "
-                f"{', '.join(names[:20]) or 'none'}.",
-                name=name,
-            )
+    names = _inputs(subject, expected, found, still)
+    parameters = _parameters(subject, expected, found, still, neutral)
+    names += parameters
+    for key, declared, there in (("still", still, names), ("neutral", neutral, parameters)):
+        for name in declared:
+            if name not in there:
+                found.add(
+                    "warning",
+                    "moves.declared_wrongly",
+                    f"[verify] {key} names {name!r}, and there is no such "
+                    f"{'parameter' if key == 'neutral' else 'input or parameter'}; there are: "
+                    f"{', '.join(there[:20]) or 'none'}.",
+                    name=name,
+                )
 
 
 def _inputs(subject: Subject, expected: Expected, found: Found, still: dict[str, str]) -> list[str]:
@@ -73,12 +77,14 @@ def _another(subject: Subject, number: int, own: torch.Tensor) -> torch.Tensor |
     return _noisy(own, subject.seeds.of("verify noise", number)) if own.is_floating_point() and own.numel() else None
 
 
-def _parameters(subject: Subject, expected: Expected, found: Found, still: dict[str, str]) -> list[str]:
+def _parameters(
+    subject: Subject, expected: Expected, found: Found, still: dict[str, str], neutral: dict[str, str]
+) -> list[str]:
     model = subject.oracle.model
     named: list[tuple[str, Any]] = list(model.named_parameters()) if isinstance(model, torch.nn.Module) else []
     began = time.monotonic()
     for name, parameter in named:
-        _neutral(name, parameter.detach(), found)
+        _neutral(name, parameter.detach(), found, neutral)
     for number, (name, parameter) in enumerate(named):
         if time.monotonic() - began > _BUDGET_S:
             left = ", ".join(each for each, _ in named[number:][:10])
@@ -105,18 +111,30 @@ def _parameters(subject: Subject, expected: Expected, found: Found, still: dict[
     return [name for name, _ in named]
 
 
-def _neutral(name: str, parameter: torch.Tensor, found: Found) -> None:
+def _neutral(name: str, parameter: torch.Tensor, found: Found, declared: dict[str, str]) -> None:
     """A factor of one and a summand of zero move the output when they change, and in a grading they never do."""
     for value, word in ((0, "zeros"), (1, "ones")):
         if parameter.numel() and bool((parameter == value).all()):
+            if name in declared:
+                message = f"The parameter {name} starts as {word}: {declared[name]}"
+                found.add("note", "moves.neutral_declared", message, name=name, value=value)
+                return
             found.add(
                 "warning",
                 "moves.neutral",
                 f"The parameter {name} starts as {word} and stays so: a kernel that forgets it is right by accident. "
-                "Draw it in the constructor.",
+                "Draw it in the constructor, or say under [verify] neutral why that is so.",
                 name=name,
                 value=value,
             )
+            return
+    if name in declared:
+        found.add(
+            "warning",
+            "moves.declared_wrongly",
+            f"[verify] neutral says that {name} is all ones or all zeros ({declared[name]}), but it is not.",
+            name=name,
+        )
 
 
 def _conclude(

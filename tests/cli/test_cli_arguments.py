@@ -35,7 +35,7 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("mine.py", "bench.py", "seem swapped"),
         ("bench.py", "problems/selective_scan", "seem swapped"),
         ("problems/selective_scan", "problems", "name the .py file"),
-        ("selective_scan", "mine.py", "problems/selective_scan was probably meant"),
+        ("selectiv_scan", "mine.py", "problems/selective_scan was probably meant"),
         ("problems/selectiv_scan", "mine.py", "problems/selective_scan was probably meant"),
     ],
 )
@@ -49,9 +49,15 @@ def test_a_slip_is_said_before_anything_is_graded(engine, harness, places, comma
     assert said in err
 
 
-@pytest.mark.parametrize(
-    "argv", [["new", "submission", "problems/selectiv_scan", "f.py"], ["verify", "selective_scan"]]
-)
+@pytest.mark.parametrize("command", ["run", "check", "compile"])
+def test_of_a_problem_in_problems_the_name_is_enough(engine, harness, places, command):
+    fake = engine(cli_fakes.accepted())
+    assert harness(command, "selective_scan", "mine.py")[0] == 0
+    (call,) = fake.calls
+    assert str(call["problem"]) == "problems/selective_scan"
+
+
+@pytest.mark.parametrize("argv", [["new", "submission", "problems/selectiv_scan", "f.py"], ["verify", "selectiv_scan"]])
 def test_other_commands_say_which_problem_was_meant(harness, places, argv):
     code, out, err = harness(*argv)
     assert (code, out) == (2, "")

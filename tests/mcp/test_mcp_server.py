@@ -30,6 +30,7 @@ from harness.mcp.workspace import NotUsable, Workspace
 from harness.report import Verdict
 
 ROOT = Path(__file__).resolve().parents[2]
+KEY = "sixteen or more characters"
 
 
 class FakeServer:
@@ -86,7 +87,7 @@ def test_tools_say_what_they_did_and_what_to_try_next(workspace: Workspace) -> N
     [
         ({"problem": "scales", "source": "x"}, "the nearest is 'scale'. Call the tool problem without a name"),
         ({"problem": str(SCALE), "source": "x"}, "none of the 1 problems"),
-        ({"problem": "scale"}, "either as source, the whole text, or as path"),
+        ({"problem": "scale"}, "as source, the whole text, or as path"),
         ({"problem": "scale", "source": "x", "path": "good.py"}, "not both"),
         ({"problem": "scale", "path": "../secret.py"}, "not below"),
         ({"problem": "scale", "path": "/etc/passwd"}, "not below"),
@@ -150,7 +151,7 @@ def test_with_a_server_there_are_submit_and_a_leaderboard(workspace: Workspace) 
             queued = await client.call_tool("submit", {"problem": "scale", "path": "good.py", "wait": False})
             assert "queued, place 3 in the queue: call submission with id s1" in text_of(queued)
             board = await client.call_tool("leaderboard", {"problem": "scale"})
-            assert "1 12.5 us (12 to 13), 3x, ann" in text_of(board)
+            assert "1 12.5 us (12 us to 13 us), 3x, ann" in text_of(board)
             assert "\x1b" not in text_of(board)
             assert len(text_of(board).splitlines()) == words.MAX_LISTED + 1
             assert len(board.structured_content["entries"]) == words.MAX_LISTED
@@ -202,11 +203,11 @@ def test_over_stdio_a_submission_is_really_graded(workspace: Workspace, tmp_path
 
 @pytest.fixture
 def http(workspace: Workspace) -> Iterator[str]:
-    """The address of a server that wants the key `secret`."""
+    """The address of a server that wants the key `KEY`."""
     command = [sys.executable, "-m", "harness", "mcp", "--root", str(workspace.root), "--problems", str(SCALE)]
     process = subprocess.Popen(
         [*command, "--device", "cpu", "--http", "127.0.0.1:0"],
-        env={**ENVIRONMENT, "HARNESS_MCP_KEY": "secret"},
+        env={**ENVIRONMENT, "HARNESS_MCP_KEY": KEY},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -232,7 +233,7 @@ def test_over_http_tools_answer_those_who_have_the_key(http: str) -> None:
 
     async def talk() -> None:
         async with (
-            httpx2.AsyncClient(headers={"Authorization": "Bearer secret"}, timeout=100) as connection,
+            httpx2.AsyncClient(headers={"Authorization": f"Bearer {KEY}"}, timeout=100) as connection,
             Client(streamable_http_client(http, http_client=connection)) as client,
         ):
             assert "- scale" in text_of(await client.call_tool("problem", {}))
@@ -262,6 +263,15 @@ def test_wrong_use_is_told(
     out, err = capfd.readouterr()
     assert out == ""
     assert says in err
+
+
+@pytest.mark.parametrize("http", ["127.0.0.1:8900", "0.0.0.0:8900"])
+def test_a_key_that_can_be_guessed_is_refused_everywhere(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, http: str
+) -> None:
+    monkeypatch.setenv("HARNESS_MCP_KEY", "short")
+    assert main(["mcp", "--problems", str(SCALE), "--http", http]) == 2
+    assert "HARNESS_MCP_KEY is 5 characters long" in capfd.readouterr().err
 
 
 def test_without_the_sdk_it_says_how_to_get_it(

@@ -105,6 +105,19 @@ def test_a_parameter_of_ones_can_be_forgotten(verified):
     assert codes(found) == {"moves.neutral"}
 
 
+def test_a_problem_can_say_why_a_parameter_is_neutral(verified):
+    why = '[verify.neutral]\nweight = "its authors start it so"\n'
+    found = verified(weight="torch.ones(features)", toml=broken.TOML + why)
+    assert codes(found) == set()
+    assert "moves.neutral_declared" in codes(found, "note")
+
+
+@pytest.mark.parametrize("name", ["weight", "bias"])
+def test_a_parameter_that_is_not_neutral_is_not_declared_so(verified, name):
+    found = verified(toml=f'{broken.TOML}[verify.neutral]\n{name} = "so I thought"\n')
+    assert codes(found) == {"moves.declared_wrongly"}
+
+
 @pytest.mark.parametrize(
     ("changed", "expected"),
     [
