@@ -5,6 +5,7 @@
     ROOT/headers/ID/           lean and precompiled headers of one toolchain (headers.py)
     ROOT/locks/KEY.lock        held while KEY is being built, so that one process builds and the others wait
     ROOT/slots/N.lock          held while a compiler runs, so that all graders together keep to this machine's cores
+    ROOT/slots/line-N.lock     held by who is the next to get one of N
 
 An entry appears by one rename of a finished folder, so a reader sees all of it or none, whenever a writer is killed.
 Locks are `flock`s: the kernel drops them with the process. Only the grader's own process writes here; a worker gets a

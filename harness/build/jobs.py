@@ -48,21 +48,35 @@ class Meter:
 
 
 class Slots:
-    """Machine-wide slots for compilers, as locked files: a process that dies gives its slots back."""
+    """Machine-wide slots for compilers, as locked files: a process that dies gives its slots back.
+
+    Whoever waits stands in a line, which is a lock that the kernel hands out in the order of asking, and of each Slots
+    one stands there at a time: a build of many files can't keep its neighbours waiting for all of them.
+    """
 
     def __init__(self, folder: Path, count: int | None = None) -> None:
         self.folder = folder
         self.count = count or default_jobs()
+        self._ours = threading.Lock()
+        """Held by the one of ours who stands in the line."""
 
     @contextmanager
     def take(self) -> Iterator[None]:
         """Wait for a free slot and hold it."""
-        while True:
-            descriptor = self._try()
-            if descriptor is not None:
-                break
-            time.sleep(0.05)
+        with self._ours, self._first_in_line():
+            while (descriptor := self._try()) is None:
+                time.sleep(0.05)
         try:
+            yield
+        finally:
+            os.close(descriptor)
+
+    @contextmanager
+    def _first_in_line(self) -> Iterator[None]:
+        # A line for each number of slots: who may use few waits for one of those, and others need not wait with him.
+        descriptor = os.open(self.folder / f"line-{self.count}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield
         finally:
             os.close(descriptor)
