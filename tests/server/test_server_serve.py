@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import psutil
 import pytest
-from server_fakes import ROOT, SOURCE
+from server_fakes import ROOT, SOURCE, has_interval
 
 from harness import sandbox
 from harness.cli.main import main
@@ -59,12 +59,14 @@ def test_a_fresh_server_grades_what_is_posted(
             done = events[-1].data
             assert (events[-1].kind, done["verdict"]) == ("done", "accepted"), done["report"]
             assert done["report"]["submission"]["path"] is None
-            (entry,) = client.leaderboard("scaled")["entries"]
-            assert entry["time_us"] == done["report"]["timing"]["candidate"]["median_us"]
+            # On a CPU that other work shared, a time has no interval, and then no board shows it.
+            shown = has_interval(done["report"])
+            times = [entry["time_us"] for entry in client.leaderboard("scaled")["entries"]]
+            assert times == ([done["report"]["timing"]["candidate"]["median_us"]] if shown else [])
         arguments = ["--server", url, "--key", key]
         assert main(["status", one["id"], *arguments]) == 0
         assert main(["leaderboard", "scaled", *arguments, "--json"]) == 0
-        assert '"user": "local"' in capsys.readouterr().out
+        assert ('"user": "local"' in capsys.readouterr().out) is shown
         # Told to stop with work in hand, it finishes that first.
         with Client(url, key) as client:
             last = client.submit("scaled", "def f(:\n", device="cpu", mode="check", file_name="bad.py")
