@@ -19,7 +19,8 @@ def grade(problem, submission, **options):
     child = subprocess.Popen(["sleep", "1000"], start_new_session=True)
     try:
         print("started", child.pid, flush=True)
-        time.sleep(1000)
+        while True:  # as a grader waits for a worker: a signal that comes just before a wait is seen after it
+            time.sleep(0.05)
     finally:
         child.kill()
         child.wait()
