@@ -35,6 +35,7 @@ from harness.clock.plan import Goal, Plan, Side
 from harness.clock.readings import Source
 from harness.clock.stats import (
     NOTHING_KNOWN,
+    Interval,
     clock_step,
     compare_speed,
     median_interval,
@@ -405,15 +406,6 @@ class TimeStage:
             )
         shortfall = plan.shortfall()
         if self._others > _OTHERS:
-            # How much longer a call takes for it can be any factor.
-            measured = {side: each.model_copy(update={"ci95_us": NOTHING_KNOWN}) for side, each in measured.items()}
-            baselines = {
-                name: each.model_copy(
-                    update={"measured": measured["compiled"], "speedup_ci95": NOTHING_KNOWN, "comparison": "undecided"}
-                )
-                for name, each in baselines.items()
-            }
-            interval = NOTHING_KNOWN
             busy = f"Other work took {percent(self._others)} of the processors meanwhile, so no interval can be given."
             shortfall = f"{busy} {shortfall}".strip()
             self._evidence.warnings.append(_busy(self._others))
@@ -455,8 +447,12 @@ class TimeStage:
             self._offsets[self._benches[side].mode].half_us / max(median, 1e-9)
             for side, median in ((baseline, tops), ("candidate", bottoms))
         ]
-        interval = ratio_interval(above, below, steps=steps)
-        return tops / max(bottoms, 1e-9), widened_ratio(interval, math.hypot(*unknown))
+        interval = widened_ratio(ratio_interval(above, below, steps=steps), math.hypot(*unknown))
+        return tops / max(bottoms, 1e-9), self._believed(interval)
+
+    def _believed(self, interval: Interval) -> Interval:
+        """Beside other work nothing: how much longer a call takes for it can be any factor."""
+        return NOTHING_KNOWN if self._others > _OTHERS else interval
 
     def _measurement(self, side: Side, plan: Plan, warm_us: float) -> Measurement:
         blocks, step_us = plan.blocks[side], plan.step_us[side]
@@ -465,7 +461,9 @@ class TimeStage:
         median_us = median_of(samples, step_us)
         return Measurement(
             median_us=median_us,
-            ci95_us=widened(median_interval(blocks, step=step_us), median_us, self._offsets[mode].half_us),
+            ci95_us=self._believed(
+                widened(median_interval(blocks, step=step_us), median_us, self._offsets[mode].half_us)
+            ),
             mean_us=statistics.fmean(samples),
             min_us=min(samples),
             warm_us=warm_us,

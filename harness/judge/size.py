@@ -17,6 +17,10 @@ MAX_REPORT_BYTES = 4 << 20
 """Of the JSON document. A usual one has some 20 KiB."""
 _TEXT_CHARS = (64 << 10, 16 << 10, 4 << 10, 1 << 10, 256)
 """What texts are cut to, one after the other: names, keys and digests of ours are all shorter than the last."""
+_ROOM = 4 << 10
+"""Bytes for the warning."""
+_LEAVES = 64
+"""Of each list of an output's tensors, where even short texts don't fit beside them."""
 
 
 def size_of(report: Report) -> int:
@@ -37,11 +41,6 @@ def fitted(report: Report) -> Report:
         shorter = _without_rows(shorter)
     found = Report.model_validate(shorter)
     return found.model_copy(update={"warnings": [*found.warnings, _warning(most)]})
-
-
-_LEAVES = 64
-_ROOM = 4 << 10
-"""For the warning."""
 
 
 def _warning(most: int) -> Warning_:

@@ -10,7 +10,7 @@ that the other side can say what it got. Used on both sides of the wire.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -105,13 +105,18 @@ def paths(skeleton: Skeleton, root: str) -> dict[int, str]:
     if kind == "leaf":
         return {content: root}
     found: dict[int, str] = {}
-    if kind in ("tuple", "list"):
-        for index, item in enumerate(content):
-            found |= paths(item, f"{root}[{index}]")
-    elif kind == "dict":
-        for key, item in content:
-            found |= paths(item, f"{root}[{key!r}]")
+    for item, place in _placed(skeleton, root):
+        found |= paths(item, place)
     return found
+
+
+def _placed(skeleton: Skeleton, root: str) -> Iterator[tuple[Skeleton, str]]:
+    """What a container holds, each with where it stands; of anything else nothing."""
+    kind, content = _only_item(skeleton)
+    if kind in ("tuple", "list"):
+        yield from ((item, f"{root}[{index}]") for index, item in enumerate(content))
+    elif kind == "dict":
+        yield from ((item, f"{root}[{key!r}]") for key, item in content)
 
 
 def difference(wanted: Skeleton, got: object, path: str, depth: int = 0) -> str | None:
@@ -152,16 +157,12 @@ def difference(wanted: Skeleton, got: object, path: str, depth: int = 0) -> str 
 
 def scalars(skeleton: Skeleton, root: str) -> dict[str, Any]:
     """The plain numbers and texts of a value, by the path at which they stand."""
-    kind, content = _only_item(skeleton)
+    kind, _ = _only_item(skeleton)
+    if kind not in ("tuple", "list", "dict", "leaf", "other"):
+        return {root: put_together(skeleton, [])}
     found: dict[str, Any] = {}
-    if kind in ("tuple", "list"):
-        for index, item in enumerate(content):
-            found |= scalars(item, f"{root}[{index}]")
-    elif kind == "dict":
-        for key, item in content:
-            found |= scalars(item, f"{root}[{key!r}]")
-    elif kind not in ("leaf", "other"):
-        found[root] = put_together(skeleton, [])
+    for item, place in _placed(skeleton, root):
+        found |= scalars(item, place)
     return found
 
 
