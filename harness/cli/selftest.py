@@ -104,8 +104,10 @@ def _run(cases: list[Case], jobs: int | None, kind: str, name: str, sandbox: str
         for number, result in enumerate(runner.results(cases), start=1):
             results.append(result)
             seconds = "" if result.outcome is None else f" {result.outcome.seconds:.1f} s"
+            # Why at once: who stops a long run has learned what it found until then.
+            why = "" if result.good else f"\n    {text.clean(result.why, 1000)}"
             print(
-                f"[{number}/{len(cases)}] {result.case.name}: {result.status.value}{seconds}",
+                f"[{number}/{len(cases)}] {result.case.name}: {result.status.value}{seconds}{why}",
                 file=sys.stderr,
                 flush=True,
             )
