@@ -66,7 +66,8 @@ def _below_spec(precision: Precision) -> Judgement:
         "precision.below_spec",
         f"{leaf.path} is right within the tolerance, and less accurate than {precision.asked}: on {inputs} its error "
         f"against float64 is {leaf.ratio:.3g} times the reference's own, and {like}. Compute in {precision.asked}, or "
-        "in parts that keep its accuracy, such as three tf32 products for one.",
+        "in parts that keep its accuracy, such as three tf32 products for one whose partial sums are added up in fp32 "
+        "every few hundred terms: tensor cores cut off what they add, and do not round.",
         **leaf.model_dump(mode="json"),
         asked=precision.asked,
     )

@@ -27,9 +27,12 @@ from harness.workers.worker import Worker
 QUEUE_US = 250.0
 """Idling queued before a single call, besides the write that empties L2: what a host may take to launch a call."""
 _QUEUE_MIN_US = 150.0
-"""The same between the calls of a batch: the host has digests to queue as well, and can be ahead by several calls."""
-_QUEUE_MARGIN = 1.3
-"""A batch queues this much more than the host was seen to need for the call."""
+"""The same between the calls of a batch, at the least."""
+_QUEUE_MAX_US = 2000.0
+"""And at the most: what a host needs for a turn is the worker's word, and loops of the clean process idle as long."""
+_QUEUE_MARGIN = 1.5
+"""A batch idles so many times as long as the host was seen to need for a turn, digests and all: a device that waits for
+the host shows the host's time and not its own."""
 _LONGER, _WAITED_US, _WAITED_SHARE = 8.0, 20.0, 0.2
 """A queue so many times as long that shortens a call by this much shows that the device had waited for the host."""
 _FEW = 5
@@ -115,8 +118,16 @@ class Bench:
                 self.mode = "host"
                 self.single()
             else:
-                self.queue_us = max(_QUEUE_MIN_US, _QUEUE_MARGIN * host_us)
+                # The first loop finds memory; in the second the host is what it will be.
+                turn_us = [self._launched_us(_FEW) / _FEW for _ in range(2)]
+                wanted_us = _QUEUE_MARGIN * turn_us[1] - flush_us
+                self.queue_us = min(max(_QUEUE_MIN_US, wanted_us), _QUEUE_MAX_US)
         self.forget()
+
+    def _launched_us(self, turns: int) -> float:
+        """What the host takes to queue a batch of so many turns, while the device still idles before the first."""
+        self.queue_us = QUEUE_US
+        return self._batch(turns, None)
 
     def put_fresh(self, count: int = 1, *, key: int | None = None) -> list[tuple[int, int]]:
         """Send that many fresh inputs, under the mask of `key`; returns the seeds of each, of its inputs and call."""
@@ -228,7 +239,8 @@ class Bench:
         self.forget()
         return time.monotonic() - began
 
-    def _batch(self, turns: int, walls: Walls | None, look: Callable[[list[Sample]], None] | None = None) -> None:
+    def _batch(self, turns: int, walls: Walls | None, look: Callable[[list[Sample]], None] | None = None) -> float:
+        """Run one; what the host took to queue it, microseconds."""
         seeds = self.put_fresh(turns)
         loop = replace(
             self.loop, turns=turns, inputs="pool", sealed=True, seeds=self._call_seeds([call for _, call in seeds])
@@ -242,6 +254,7 @@ class Bench:
             columns = zip(timed.elapsed_us, timed.host_us, seeds, timed.outputs, sums, strict=True)
             look([Sample(elapsed, host, 0.0, *pair, output, "", row) for elapsed, host, pair, output, row in columns])
         self.worker.drop([f"batch{turn}" for turn in range(turns)])
+        return timed.launched_us
 
     def _sealed_sums(self, turns: int, given: str) -> torch.Tensor:
         """The sums of every output of the last loop, [turns, leaves, 256], as they were when the seal was put on."""

@@ -20,6 +20,7 @@ from harness.clock.cold import flush_bytes
 from harness.clock.stats import clock_step, median_of, student
 from harness.machine.device import Device
 from harness.sandbox import Sandbox
+from harness.wire.kineto import started
 from harness.workers.loop import Loop
 from harness.workers.process import Terms, WorkerProcess
 from harness.workers.worker import Worker, refuse_to_build
@@ -62,17 +63,17 @@ def measure_offset(device: Device, sandbox: Sandbox) -> Offset:
 
 def null_kernel_us(device: torch.device) -> float | None:
     """Duration of the smallest kernel by CUPTI, caches cold, microseconds; None where CUPTI may not look."""
-    from torch.profiler import ProfilerActivity, profile
-
     cell = torch.zeros(1, device=device)
     filler = torch.empty(64 << 20, dtype=torch.uint8, device=device)
     cell.zero_()
-    with profile(activities=[ProfilerActivity.CUDA]) as seen:
+    seen = started(on_gpu=True)
+    try:
         for _ in range(_READINGS):
             filler.zero_()
             cell.zero_()
-        torch.cuda.synchronize(device)
-    durations = [float(event.device_time) for event in seen.events() if "elementwise" in event.name]
+    finally:
+        seen.__exit__(None, None, None)
+    durations = [float(event.device_time) for event in seen.function_events if "elementwise" in event.name]
     # Of each pair the second; the first is the filler's, tens of microseconds long.
     short = sorted(durations)[: len(durations) // 2]
     return statistics.median(short) if len(short) >= _READINGS // 2 else None

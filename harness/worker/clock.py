@@ -61,6 +61,8 @@ class CudaClock:
         self._events: list[tuple[torch.cuda.Event, torch.cuda.Event]] = []
         self._elapsed_us: list[float] = []
         self._host_us: list[float] = []
+        self.launched_us = 0.0
+        """What the host took to queue all turns of the last loop; 0 where it waited for each."""
         self._count = 0
 
     def null(self) -> None:
@@ -72,6 +74,7 @@ class CudaClock:
         while len(self._events) < len(turns.calls):
             self._events.append((torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)))
         self._elapsed_us, self._host_us, self._count = [], [], len(turns.calls)
+        self.launched_us = 0.0
         self._memory.reset_limits()
         torch.cuda._sleep(_AWAKE_US * _CYCLES_PER_US)
         torch.cuda.synchronize(self._device)
@@ -81,6 +84,7 @@ class CudaClock:
         if turns.mode == "host":
             self._elapsed_us = self._host_us = _host_readings(turns, self._flush.zero_, self._wait)
             return
+        first = time.perf_counter_ns()
         for turn, call in enumerate(turns.calls):
             start, end = self._events[turn]
             turns.before(turn)
@@ -94,6 +98,7 @@ class CudaClock:
             end.record()
             turns.after(turn, result)
             self._host_us.append((ended - began) / 1e3)
+        self.launched_us = (time.perf_counter_ns() - first) / 1e3
         torch.cuda.synchronize(self._device)
 
     def queue(self, idle_us: float, *, cold: bool = True) -> None:
@@ -124,6 +129,8 @@ class CpuClock:
         self._flush = torch.zeros(flush_bytes, dtype=torch.uint8)
         self._cell = torch.zeros(1)
         self._elapsed_us: list[float] = []
+        self.launched_us = 0.0
+        """As on a CUDA device in host mode."""
 
     def null(self) -> None:
         """The smallest call that torch has."""

@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import itertools
 import re
+import secrets
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,10 @@ from harness.worker.failure import Failure
 _M_PERTURB = -6
 _PERSISTING_L2_SIZE = 0x06
 """cudaLimitPersistingL2CacheSize."""
+_ELSEWHERE, _ELSEWHERE_BYTES = 4, 256 << 20
+"""Tensors of a value that are now here and now there, and in how much memory each."""
+_ELSEWHERE_PLACES = 16
+"""Places for one tensor at most: where its pages lie makes some per cent of the time of a 5 us kernel."""
 _REFILL_BYTES = 2 << 30
 """Memory that is poisoned before a timed loop: for larger outputs the calls of the check are enough."""
 _L2_FETCH_GRANULARITY = 0x05
@@ -129,6 +134,20 @@ class CudaMemory:
             return 0, ""
         self._runtime.cudaGetErrorName.restype = ctypes.c_char_p
         return code, self._runtime.cudaGetErrorName(code).decode()
+
+
+def aside(sizes: list[int], device: torch.device) -> list[torch.Tensor]:
+    """Blocks of these sizes, a random number of each, to be held while others are taken.
+
+    An allocator hands out the first free block of a size: who holds some of them finds values in other places.
+    """
+    blocks: list[torch.Tensor] = []
+    with contextlib.suppress(torch.OutOfMemoryError):  # where there is little left, values stay where they are
+        for size in sizes[:_ELSEWHERE]:
+            places = min(_ELSEWHERE_PLACES, _ELSEWHERE_BYTES // max(1, size))
+            for _ in range(secrets.randbelow(max(1, places))):
+                blocks.append(torch.empty(size, dtype=torch.uint8, device=device))
+    return blocks
 
 
 def _fill(sizes: list[int], device: torch.device) -> None:

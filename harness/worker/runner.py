@@ -13,7 +13,6 @@ import gc
 import importlib.util
 import inspect
 import os
-import secrets
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -34,11 +33,8 @@ from harness.wire.window import Window, open_window
 from harness.worker.clock import CpuClock, CudaClock, Turns
 from harness.worker.entries import DestinationModel, FunctionModel, bound, find
 from harness.worker.failure import Failure
-from harness.worker.memory import CpuMemory, CudaMemory
+from harness.worker.memory import CpuMemory, CudaMemory, aside
 from harness.worker.trace import timeline, trace
-
-_ASIDE, _ASIDE_BYTES = 4, 64 << 20
-"""Tensors of a value for which room is taken beside their own, and how large they may be."""
 
 
 @dataclass
@@ -203,10 +199,9 @@ class Runner:
         specs = [TensorSpec.from_json(spec) for spec in order["specs"]]
         device = torch.device("cpu") if order["on_cpu"] else self._device
         # Some room is taken first and freed afterwards: values of the same size are not always at the same address.
-        small = [spec for spec in specs[:_ASIDE] if spec.nbytes <= _ASIDE_BYTES]
-        aside = [spec.empty(device) for spec in small for _ in range(secrets.randbelow(3))]
+        held = aside([spec.nbytes for spec in specs], device)
         leaves = [spec.empty(device) for spec in specs]
-        del aside
+        del held
         self._values[order["name"]] = put_together(order["skeleton"], list(leaves))
         self._inputs[order["name"]] = leaves
         self._stream = ByteStream([flat_bytes(leaf, in_storage_order=True) for leaf in leaves])
@@ -337,9 +332,12 @@ class Runner:
             self._restore_buffers(order["model"])
         specs = [TensorSpec.from_json(spec) for spec in order["specs"]]
         seeds, count, sealed = order["seeds"], order["turns"], order["sealed"]
-        self._memory.poison([])
-        self._memory.refill([spec.nbytes for spec in specs], count)
+        sizes = [spec.nbytes for spec in specs]
         self._timed = []
+        # A loop has as many places for outputs as turns; a single call finds another each time as well.
+        held = aside(sizes, self._device) if count == 1 else []
+        self._memory.poison([])
+        self._memory.refill(sizes, count)
         shape = (count if sealed else 0, len(specs), COLUMNS)
         sums = torch.zeros(shape, dtype=torch.int64, device=self._device)
         on_host = torch.empty(shape, dtype=torch.int64, device="cpu", pin_memory=self._device.type == "cuda")
@@ -377,6 +375,7 @@ class Runner:
             on_host.copy_(sums)
             said = seal(on_host)
             self._page.done(said)
+        del held
         if order["kind"] == "probe":
             self._timed = []
         self._calls["sums"] = _Call(live=[sums])
@@ -393,7 +392,13 @@ class Runner:
                 self._calls[f"{order['outputs']}{turn}"] = call
         self._timed = []
         elapsed_us, host_us = self._clock.readings()
-        return {"type": "timed", "outputs": outputs, "elapsed_us": elapsed_us, "host_us": host_us}
+        return {
+            "type": "timed",
+            "outputs": outputs,
+            "elapsed_us": elapsed_us,
+            "host_us": host_us,
+            "launched_us": self._clock.launched_us,
+        }
 
     def _calls_of(self, order: dict[str, Any], specs: list[TensorSpec]) -> list[Any]:
         """What the turns of a loop call."""

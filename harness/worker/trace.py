@@ -12,9 +12,11 @@ from __future__ import annotations
 import json
 import re
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from harness.wire.kineto import started
 
 _KERNELS_MAX = 500
 _NAME_MAX = 500
@@ -34,7 +36,7 @@ def trace(call: Callable[[], Any], calls: int) -> dict[str, Any]:
     """
     import torch
 
-    profiler, note = _started([torch.profiler.ProfilerActivity.CUDA])
+    profiler, note = _started(on_gpu=True)
     if profiler is None:
         return {"type": "traced", "kernels": [], "note": note}
     try:
@@ -42,9 +44,9 @@ def trace(call: Callable[[], Any], calls: int) -> dict[str, Any]:
             call()
         torch.cuda.synchronize()
     finally:
-        profiler.stop()
+        profiler.__exit__(None, None, None)
     found: dict[str, list[float]] = {}
-    for event in profiler.events() or []:
+    for event in profiler.function_events or []:
         if str(event.device_type).endswith("CUDA"):
             known = found.setdefault(event.name[:_NAME_MAX], [0, 0.0])
             known[0] += 1
@@ -108,8 +110,7 @@ def _around(own: list[dict[str, Any]]) -> tuple[int, int]:
 def _recorded(call: Callable[[], Any], prepare: Callable[[], Any], *, on_gpu: bool) -> list[dict[str, Any]]:
     import torch
 
-    activity = torch.profiler.ProfilerActivity.CUDA if on_gpu else torch.profiler.ProfilerActivity.CPU
-    profiler, note = _started([activity], with_stack=not on_gpu)
+    profiler, note = _started(on_gpu=on_gpu)
     if profiler is None:
         raise _NoTrace(note)
     try:
@@ -118,7 +119,7 @@ def _recorded(call: Callable[[], Any], prepare: Callable[[], Any], *, on_gpu: bo
         if on_gpu:
             torch.cuda.synchronize()
     finally:
-        profiler.stop()
+        profiler.__exit__(None, None, None)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "trace.json")
         try:
@@ -132,16 +133,12 @@ def _recorded(call: Callable[[], Any], prepare: Callable[[], Any], *, on_gpu: bo
     return [event for event in events if event.get("ph") == "X"]
 
 
-def _started(activities: Sequence[Any], *, with_stack: bool = False) -> tuple[Any, str]:
+def _started(*, on_gpu: bool) -> tuple[Any, str]:
     """A profiler that is running, or why there is none."""
-    import torch
-
     try:
-        profiler = torch.profiler.profile(activities=activities, with_stack=with_stack, acc_events=True)
-        profiler.start()
+        return started(on_gpu=on_gpu, with_stack=not on_gpu), ""
     except Exception as error:  # noqa: BLE001 - as far as it depends on drivers and permissions
         return None, f"{type(error).__name__}: {error}"[:_NAME_MAX]
-    return profiler, ""
 
 
 def _events(events: list[dict[str, Any]], categories: tuple[str, ...]) -> list[dict[str, Any]]:

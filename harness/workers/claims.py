@@ -117,6 +117,8 @@ class Timed(_Answer):
     outputs: Annotated[list[Output], Field(max_length=4096)]
     elapsed_us: Annotated[list[Microseconds], Field(max_length=4096)]
     host_us: Annotated[list[Microseconds], Field(max_length=4096)]
+    launched_us: Microseconds
+    """What the host took to queue all of the loop; 0 where it waited for each call."""
 
 
 class TracedKernel(_Claim):

@@ -111,7 +111,14 @@ def test_the_clock_s_steps_are_those_of_the_clean_process() -> None:
 
 def test_no_figure_that_a_worker_may_say_is_too_much_for_an_interval() -> None:
     """Else a submission could have the grader itself fail."""
-    said = {"type": "timed", "ticket": "", "outputs": [], "elapsed_us": [1e-300, 1e-5, 9e11], "host_us": []}
+    said = {
+        "type": "timed",
+        "ticket": "",
+        "outputs": [],
+        "elapsed_us": [1e-300, 1e-5, 9e11],
+        "host_us": [],
+        "launched_us": 0,
+    }
     claim = claims.parse(said)
     assert isinstance(claim, claims.Timed)
     assert claim.elapsed_us == [0.0, 1e-5, 9e11]

@@ -158,7 +158,11 @@ def frame(body: bytes) -> bytes:
         b"\xff\xff\xff\xff",
         frame(b"[" * 100_000),
         frame(b'{"type": "done", "x": NaN}'),
-        frame(json.dumps({"type": "timed", "outputs": [], "elapsed_us": [-1], "host_us": [0], "ticket": ""}).encode()),
+        frame(
+            json.dumps(
+                {"type": "timed", "outputs": [], "elapsed_us": [-1], "host_us": [0], "launched_us": 0, "ticket": ""}
+            ).encode()
+        ),
         frame(b'{"type": "done"}') + b"\x00\x00",
         frame(b"\xff\xfe"),
         frame(b'{"type": 7}'),
