@@ -124,7 +124,7 @@ def _prepared(arguments: argparse.Namespace) -> Iterator[Way]:
     from harness.workers.prepared import PreparedWorkers
 
     device = open_device(arguments.device)
-    with PreparedWorkers(device, sandbox.default(), count=2 if arguments.mode == "run" else 1) as workers:
+    with PreparedWorkers(device, sandbox.default(), count=None if arguments.mode == "run" else 1) as workers:
 
         def once(on_event: EventSink = ignore) -> dict[str, Any]:
             report = grade(

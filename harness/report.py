@@ -261,6 +261,8 @@ class Measurement(_Model):
     """Every sample that counts, in the order in which they were taken."""
     block_sizes: list[int] = []
     """How many of the samples each block holds; blocks of candidate and reference alternate."""
+    process_medians_us: list[float] = []
+    """Where a call is so short that it matters in which process it runs: the median of each; their blocks alternate."""
     method: str
     """How a sample is taken, in words."""
     step_us: float = 0.0

@@ -43,7 +43,7 @@ def _prepared(options: Options, device: str, alone: bool) -> PreparedWorkers:
 
     key = (device, options.sandbox)
     if key not in _kept:
-        count = 2 if options.mode == "run" else 1
+        count = None if options.mode == "run" else 1
         _kept[key] = PreparedWorkers(
             open_device(device), sandboxes.chosen(options.sandbox), count=count, contexts=alone
         )

@@ -33,6 +33,8 @@ _QUEUE_MAX_US = 2000.0
 _QUEUE_MARGIN = 1.5
 """A batch idles so many times as long as the host was seen to need for a turn, digests and all: a device that waits for
 the host shows the host's time and not its own."""
+_LONG_US = 500.0
+"""A call that takes longer keeps the device busy while the host queues the next turn."""
 _LONGER, _WAITED_US, _WAITED_SHARE = 8.0, 20.0, 0.2
 """A queue so many times as long that shortens a call by this much shows that the device had waited for the host."""
 _FEW = 5
@@ -101,12 +103,13 @@ class Bench:
         loop = replace(self.loop, turns=_FEW, kind="empty", specs=(), queue_us=0.0, restore_buffers=False)
         return self.worker.time(loop, _LIMIT_S).wall_s / _FEW * 1e6
 
-    def choose_mode(self, flush_us: float) -> None:
+    def choose_mode(self, flush_us: float) -> float:
         """Let first calls do what first calls do; then device mode where the host keeps ahead of the device in it.
 
-        `flush_us` is the time of an empty turn: what is queued hides that and no more of the host's side.
+        `flush_us` is the time of an empty turn: what is queued hides that and no more of the host's side. Returns the
+        reading of a call, microseconds, in which nothing has been taken off yet.
         """
-        self.single()
+        elapsed_us = self.single().elapsed_us
         if self.mode == "device":
             behind = [self.single() for _ in range(3)]
             host_us = statistics.median(sample.host_us for sample in behind)
@@ -117,12 +120,13 @@ class Bench:
             if host_us > QUEUE_US + flush_us or waited:
                 self.mode = "host"
                 self.single()
-            else:
+            elif elapsed_us < _LONG_US:
                 # The first loop finds memory; in the second the host is what it will be.
                 turn_us = [self._launched_us(_FEW) / _FEW for _ in range(2)]
                 wanted_us = _QUEUE_MARGIN * turn_us[1] - flush_us
                 self.queue_us = min(max(_QUEUE_MIN_US, wanted_us), _QUEUE_MAX_US)
         self.forget()
+        return elapsed_us
 
     def _launched_us(self, turns: int) -> float:
         """What the host takes to queue a batch of so many turns, while the device still idles before the first."""

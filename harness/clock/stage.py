@@ -32,6 +32,7 @@ from harness.clock.bench import Bench, OutputChanged, Sample
 from harness.clock.offset import Offset
 from harness.clock.outside import Agreement, Calibration, Estimate, Leeway, Walls, agreement, estimate, shorter
 from harness.clock.plan import Goal, Plan, Side
+from harness.clock.processes import COUNT, Processes
 from harness.clock.readings import Source
 from harness.clock.stats import (
     NOTHING_KNOWN,
@@ -122,9 +123,11 @@ class TimeStage:
         offset: Offset | None,
         call_limit_s: dict[Side, float],
         alias_outputs: bool,
+        again: Callable[[], Worker] | None = None,
     ) -> None:
         """`offset`: what the device's clock reads beside a kernel; None for a CPU. `call_limit_s`: seconds of a call.
-        `alias_outputs`: whether an output may be memory that the next call writes to.
+        `alias_outputs`: whether an output may be memory that the next call writes to. `again` gives a further process
+        of the submission, ready to be called.
         """
         self._oracle = oracle
         self._evidence = evidence
@@ -132,10 +135,13 @@ class TimeStage:
         self._device = workers["candidate"].torch_device
         self._watch = Watch(source, judged=self._device.type == "cuda")
         numbers = itertools.count()
-        self._benches: dict[Side, Bench] = {
-            side: Bench(worker, oracle, seeds, numbers, call_limit_s=call_limit_s[side])
-            for side, worker in workers.items()
-        }
+
+        def bench(side: Side, worker: Worker) -> Bench:
+            return Bench(worker, oracle, seeds, numbers, call_limit_s=call_limit_s[side])
+
+        self._baselines = {side: bench(side, worker) for side, worker in workers.items() if side != "candidate"}
+        self._processes = Processes(bench("candidate", workers["candidate"]))
+        self._again = None if again is None else lambda: bench("candidate", again())
         self._device_offset = offset
         self._offsets: dict[str, Offset] = {}
         self._clean_us: list[list[float]] = []
@@ -143,14 +149,20 @@ class TimeStage:
         self._flush_us = 0.0
         # A CPU takes a hundred times as long to fill and move tensors, and is never as quiet as a GPU.
         self._singles, self._repeats = (_SINGLES, _REPEATS) if self._device.type == "cuda" else (10, 4)
-        self._singles_seen: list[tuple[float, float]] = []
-        """The candidate's single calls since the clocks were last read in the clean process: reading, offset taken off,
-        and wall, microseconds."""
+        self._starting_s = 0.0
+        """That further processes took to start: not of the budget."""
         self._compared: list[list[LeafReport]] = []
         self._calls = 0
         self._others = 0.0
         """Of a CPU's time, what others took while blocks were measured."""
         self.verified = 0
+
+    def _bench(self, side: Side) -> Bench:
+        return self._processes.bench if side == "candidate" else self._baselines[side]
+
+    @property
+    def _sides(self) -> tuple[Side, ...]:
+        return "candidate", *self._baselines
 
     def run(self, goal: Goal, on_block: Callable[[str], None]) -> None:
         """Measure until the goal is met. What was found goes to the evidence; a wrong timed output ends it early."""
@@ -159,23 +171,24 @@ class TimeStage:
 
     def _run(self, goal: Goal, on_block: Callable[[str], None]) -> None:
         on_block("warming up")
-        if "compiled" in self._benches:
+        if "compiled" in self._baselines:
             # Not of the budget: compiling takes longer than everything else.
             with self._blaming("compiled"):
-                self._benches["compiled"].single()
+                self._baselines["compiled"].single()
         began = time.monotonic()
-        calibration = self._prepare()
+        calibration = self._prepare(goal)
+        began += self._starting_s
         prepared_s = time.monotonic() - began
-        plan = Plan(goal, {side: self._call_seconds(side) for side in self._benches}, reserve_s=prepared_s / 2)
+        plan = Plan(goal, {side: self._call_seconds(side) for side in self._sides}, reserve_s=prepared_s / 2)
         others = Others() if self._device.type == "cpu" else None
-        share = min(1.0, _VERIFIED / (goal.min_blocks * plan.calls("candidate")))
+        share = min(1.0, len(self._processes) * _VERIFIED / (goal.min_blocks * plan.calls("candidate")))
         rounds = plan.rounds()
         try:
             while not plan.done(time.monotonic() - began):
                 on_block(f"block {len(plan.blocks['candidate']) + 1}")
                 for side in next(rounds):
                     self._steady_block(plan, side, share)
-                plan.step_us = {side: self._step_us(side, plan) for side in self._benches}
+                plan.step_us = {side: self._step_us(side, plan) for side in self._sides}
                 if self._wrong():
                     return
             self._others = 0.0 if others is None else others.share()
@@ -183,10 +196,8 @@ class TimeStage:
                 self._evidence.unsteady = self._watch.summary()
                 return
             on_block("confirming")
-            warm_us = {side: self._warm(side, plan.call_s[side]) for side in self._benches}
-            confirmed = self._confirm(calibration, plan.blocks["candidate"], plan.step_us["candidate"])
-            if not self._wrong():
-                self._block("candidate", 1, 1.0)
+            warm_us = {side: self._warm(side, plan.call_s[side]) for side in self._sides}
+            confirmed = self._confirm_all(calibration, plan.blocks["candidate"], plan.step_us["candidate"])
         except OutputChanged:
             self._evidence.output_changed = True
             return
@@ -196,20 +207,33 @@ class TimeStage:
             if confirmed.confirmed and unsure_us > _SURE * abs(confirmed.single_us):
                 self._evidence.warnings.append(_unsure(confirmed))
 
-    def _prepare(self) -> Calibration:
+    def _prepare(self, goal: Goal) -> Calibration:
         """Choose each side's mode, and let the clean process say what its clocks read beside a call."""
-        reference, candidate = self._benches["reference"], self._benches["candidate"]
+        reference, candidate = self._baselines["reference"], self._processes.bench
         with candidate.worker.stopped(), self._blaming("reference"):
             self._flush_us = min(reference.empty_turns_us() for _ in range(2))
             reference.choose_mode(self._flush_us)
-        if "compiled" in self._benches:
+        if "compiled" in self._baselines:
             with self._blaming("compiled"):
-                self._benches["compiled"].choose_mode(self._flush_us)
-        candidate.choose_mode(self._flush_us)
+                self._baselines["compiled"].choose_mode(self._flush_us)
+        call_us = candidate.choose_mode(self._flush_us)
+        if self._again is not None and self._is_short(candidate, call_us, goal):
+            with candidate.worker.stopped():
+                for _ in range(COUNT - 1):
+                    asked = time.monotonic()
+                    further = self._again()
+                    self._starting_s += time.monotonic() - asked
+                    further.choose_mode(self._flush_us)
+                    self._processes.add(further)
         with self._alone("reference"), self._blaming("reference"):
-            for mode in {bench.mode for bench in self._benches.values()}:
+            for mode in {self._bench(side).mode for side in self._sides}:
                 self._offsets[mode] = self._offset_of(reference, mode)
             return self._calibrate(reference, candidate)
+
+    def _is_short(self, bench: Bench, call_us: float, goal: Goal) -> bool:
+        """Whether processes differ by more than the goal bears. `call_us`: the reading of a call, offset and all."""
+        offset = self._device_offset if bench.mode == "device" else None
+        return offset is not None and offset.half_us > goal.relative_half_width * max(0.0, call_us - offset.us)
 
     def _offset_of(self, clean: Bench, mode: Literal["device", "host"]) -> Offset:
         """What the clock reads beside a call. Read in the clean process: a larger figure makes a submission faster."""
@@ -251,22 +275,23 @@ class TimeStage:
 
     def _step_us(self, side: Side, plan: Plan) -> float:
         """The steps of a side's clock. The candidate has no say in them: made up ones would widen what is borne."""
-        if self._benches[side].mode == "host":
+        if self._bench(side).mode == "host":
             return 0.0  # it counts nanoseconds
         clean = [*self._clean_us]
-        if self._benches["reference"].mode == "device":
+        if self._bench("reference").mode == "device":
             clean.append(list(itertools.chain(*plan.blocks["reference"])))
         seen = (clock_step(np.round(readings, 6)) for readings in clean)
         return min((step for step in seen if step > 0), default=0.0)
 
     def _call_seconds(self, side: Side) -> float:
         with self._alone(side), self._blaming(side):
-            return self._benches[side].seconds_of_a_call()
+            return self._bench(side).seconds_of_a_call()
 
     def _steady_block(self, plan: Plan, side: Side, share: float) -> None:
         """Measure a block, and again as long as the device was not steady and the plan bears it."""
+        self._processes.turn(len(plan.blocks["candidate"]))
         while True:
-            before = len(self._singles_seen)
+            before = len(self._processes.singles)
             with self._alone(side) as idle, self._blaming(side), self._watch.block() as seen:
                 plan.blocks[side].append(self._block(side, plan.calls(side), share))
             judged = self._watch.judge(side, seen)
@@ -275,18 +300,17 @@ class TimeStage:
                 why = "the device went on working for the submission after its calls had ended"
             if why is None:
                 return
-            del self._singles_seen[before:]
+            if side == "candidate":
+                del self._processes.singles[before:]
             if not plan.replace_last(side, why):
                 return
 
     @contextlib.contextmanager
     def _alone(self, side: Side) -> Iterator[bool]:
-        """Stop the candidate's process while another side is measured. Says whether the device then fell idle."""
-        if side == "candidate":
-            yield True
-            return
-        with self._benches["candidate"].worker.stopped():
-            yield self._device.type == "cpu" or self._falls_idle(self._benches[side])
+        """Stop the candidate's processes while another side is measured, or another of them. Says whether the device
+        then fell idle."""
+        with self._processes.held(all_of_them=side != "candidate"):
+            yield side == "candidate" or self._device.type == "cpu" or self._falls_idle(self._baselines[side])
 
     def _falls_idle(self, clean: Bench) -> bool:
         """Wait until turns without a call take no longer than they must."""
@@ -298,7 +322,7 @@ class TimeStage:
         return True
 
     def _block(self, side: Side, calls: int, share: float) -> list[float]:
-        bench = self._benches[side]
+        bench = self._bench(side)
         samples = []
         # The reference's outputs are not in question: one fresh input a block is enough for it.
         shared = None if side == "candidate" else bench.put_fresh()[0]
@@ -306,7 +330,7 @@ class TimeStage:
             sample = bench.single(shared)
             samples.append(self._net(side, sample.elapsed_us))
             if side == "candidate":
-                self._singles_seen.append((samples[-1], sample.wall_us))
+                self._processes.singles.append((samples[-1], sample.wall_us))
             # Decided only now: until it returned, a call could not know whether it would be looked at.
             if side == "candidate" and secrets.randbelow(1 << 30) < share * (1 << 30):
                 self._look_at(sample, "early", "timed0")
@@ -316,7 +340,7 @@ class TimeStage:
     def _warm(self, side: Side, call_s: float) -> float:
         """Median of a few calls on an input that was just used."""
         with self._alone(side), self._blaming(side):
-            bench = self._benches[side]
+            bench = self._bench(side)
             calls = max(1, min(_WARM, int(0.05 / max(call_s, 1e-9))))
             samples = [self._net(side, bench.single(warm=True).elapsed_us) for _ in range(calls)]
             bench.forget()
@@ -324,7 +348,20 @@ class TimeStage:
 
     def _net(self, side: Side, elapsed_us: float) -> float:
         # To a picosecond as well: a difference that is nothing but rounding is no time.
-        return max(0.0, round(elapsed_us - self._offsets[self._benches[side].mode].us, 6))
+        return max(0.0, round(elapsed_us - self._offsets[self._bench(side).mode].us, 6))
+
+    def _confirm_all(self, calibration: Calibration, blocks: list[list[float]], step_us: float) -> Agreement:
+        """In each of the submission's processes; what is found in the one in which the clocks agree least."""
+        found = []
+        for number in range(len(self._processes)):
+            self._processes.turn(number)
+            with self._processes.held(all_of_them=False):
+                found.append(self._confirm(calibration, blocks, step_us))
+                if not self._wrong():
+                    self._block("candidate", 1, 1.0)
+            if self._wrong() or not found[-1].confirmed:
+                break
+        return max(found, key=lambda each: (not each.confirmed, each.outside_us - each.inside_us))
 
     def _confirm(self, calibration: Calibration, blocks: list[list[float]], step_us: float) -> Agreement:
         """Hold our clock against the worker's until they agree, or have disagreed often enough."""
@@ -333,7 +370,8 @@ class TimeStage:
         turns = self._batch_turns(turn_us)
         pair = turns + shorter(turns)
         moved = pair * max(1, self._oracle.call_bytes)
-        repeats = min(self._repeats, int(_CONFIRM_S * 1e6 / (pair * turn_us)), int(_CONFIRM_BYTES / moved))
+        wanted = math.ceil(self._repeats / len(self._processes))
+        repeats = min(wanted, int(_CONFIRM_S * 1e6 / (pair * turn_us)), int(_CONFIRM_BYTES / moved))
         repeats = max(2, repeats)
         for attempt in range(_ROUNDS):
             with self._watch.block() as seen:
@@ -341,13 +379,13 @@ class TimeStage:
             leeway = _LEEWAY[self._device.type]
             if "sw_power_cap" in seen.seen.throttle:
                 leeway = replace(leeway, apart=_CAPPED)
-            found = agreement(measured, self._singles_seen, calibration, leeway, rounding_us=step_us)
+            found = agreement(measured, self._processes.singles, calibration, leeway, rounding_us=step_us)
             if found.confirmed or self._wrong() or attempt == _ROUNDS - 1:
                 break
             # What has changed since the blocks were measured, or disturbed the clean process, is no disagreement.
             with self._alone("reference"), self._blaming("reference"):
-                calibration = self._calibrate(self._benches["reference"], self._benches["candidate"])
-            self._singles_seen = []
+                calibration = self._calibrate(self._baselines["reference"], self._processes.bench)
+            self._processes.singles.clear()
             self._block("candidate", min(20, max(3, len(blocks[0]))), 0.0)
         # What was confirmed in a later round are those calls, and not the ones that are reported.
         slower_us = found.single_us - reported_us * (1 + _CHANGED[self._device.type])
@@ -363,7 +401,7 @@ class TimeStage:
                 for turn in {last, last if self._alias_outputs else secrets.randbelow(len(samples))}:
                     self._look_at(samples[turn], "live", f"batch{turn}")
 
-        return self._benches["candidate"].batches(turns, repeats, look)
+        return self._processes.bench.batches(turns, repeats, look)
 
     def _batch_turns(self, turn_us: float) -> int:
         """Calls of a long batch, by time and by memory for their inputs and outputs."""
@@ -375,7 +413,7 @@ class TimeStage:
 
     def _look_at(self, sample: Sample, which: Literal["early", "live"], name: str) -> None:
         self._calls += 1
-        found = self._benches["candidate"].look_at(sample, which, name, self._calls)
+        found = self._processes.bench.look_at(sample, which, name, self._calls)
         if isinstance(found, FormError):
             self._evidence.form = found
         else:
@@ -443,12 +481,15 @@ class TimeStage:
         tops, bottoms = (
             median_of(list(itertools.chain(*blocks)), step) for blocks, step in zip((above, below), steps, strict=True)
         )
-        unknown = [
-            self._offsets[self._benches[side].mode].half_us / max(median, 1e-9)
-            for side, median in ((baseline, tops), ("candidate", bottoms))
-        ]
+        sides: tuple[tuple[Side, float], ...] = (baseline, tops), ("candidate", bottoms)
+        unknown = [self._unknown_us(side) / max(median, 1e-9) for side, median in sides]
         interval = widened_ratio(ratio_interval(above, below, steps=steps), math.hypot(*unknown))
         return tops / max(bottoms, 1e-9), self._believed(interval)
+
+    def _unknown_us(self, side: Side) -> float:
+        """How far the process, or the mean of some, may be from others: half of a 95 % interval, microseconds."""
+        count = len(self._processes) if side == "candidate" else 1
+        return self._offsets[self._bench(side).mode].half_us / math.sqrt(count)
 
     def _believed(self, interval: Interval) -> Interval:
         """Beside other work nothing: how much longer a call takes for it can be any factor."""
@@ -457,18 +498,20 @@ class TimeStage:
     def _measurement(self, side: Side, plan: Plan, warm_us: float) -> Measurement:
         blocks, step_us = plan.blocks[side], plan.step_us[side]
         samples = [sample for block in blocks for sample in block]
-        mode = self._benches[side].mode
+        mode = self._bench(side).mode
+        count = len(self._processes) if side == "candidate" else 1
         median_us = median_of(samples, step_us)
         return Measurement(
             median_us=median_us,
-            ci95_us=self._believed(
-                widened(median_interval(blocks, step=step_us), median_us, self._offsets[mode].half_us)
-            ),
+            ci95_us=self._believed(widened(median_interval(blocks, step=step_us), median_us, self._unknown_us(side))),
             mean_us=statistics.fmean(samples),
             min_us=min(samples),
             warm_us=warm_us,
             samples_us=samples,
             block_sizes=[len(block) for block in blocks],
+            process_medians_us=[]
+            if count == 1
+            else [median_of(list(itertools.chain(*blocks[number::count])), step_us) for number in range(count)],
             method=_METHODS[self._device.type, mode],
             step_us=step_us,
             host_bound=self._device.type == "cuda" and mode == "host",

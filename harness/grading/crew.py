@@ -42,29 +42,36 @@ class Crew:
 
     def workers(self, count: int) -> list[Worker]:
         """So many, starting or ready."""
-        found = [] if self._prepared is None else self._prepared.take(self._terms, count)
-        for process in found:
-            self._stack.callback(process.close)
-        while len(found) < count:
-            found.append(self._started())
-        return [self._stack.enter_context(self._worker(process)) for process in found]
+        return [self._stack.enter_context(self._worker(process)) for process in self._processes(count)]
+
+    def further(self) -> Worker:
+        """One more for the submission, starting or ready; what it wants built the first had built."""
+        return self._stack.enter_context(self._worker(self._processes(1)[0], again=True))
 
     def wrapped(self, wrapper: Wrapper) -> Worker:
         """One more for the submission, under a program, and nothing of ours beside it on the device."""
         process = WorkerProcess(self._terms, memory_bytes=self._terms.memory_bytes(), wrapper=wrapper)
         return self._worker(process, alone=True)
 
+    def _processes(self, count: int) -> list[WorkerProcess]:
+        found = [] if self._prepared is None else self._prepared.take(self._terms, count)
+        for process in found:
+            self._stack.callback(process.close)
+        while len(found) < count:
+            found.append(self._started())
+        return found
+
     def _started(self) -> WorkerProcess:
         process = WorkerProcess.start(self._terms)
         self._stack.callback(process.close)
         return process
 
-    def _worker(self, process: WorkerProcess, *, alone: bool = False) -> Worker:
+    def _worker(self, process: WorkerProcess, *, alone: bool = False, again: bool = False) -> Worker:
         return Worker(
             process,
             self._device,
             flush_bytes=0 if alone else flush_bytes(self._device),
             patience_s=self._patience_s,
-            on_build=self._builds.again if alone else self._builds.answer,
+            on_build=self._builds.again if alone or again else self._builds.answer,
             share_device=not alone,
         )

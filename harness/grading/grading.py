@@ -122,6 +122,7 @@ class Grading:
             say=self.course.tell,
         )
         self._candidate: Worker | None = None
+        self._crew: Crew | None = None
         self._device_memory: Memory | None = None
         self._host_memory: Memory | None = None
         self._postponed: list[tuple[Graded, AuditStage]] = []
@@ -162,6 +163,7 @@ class Grading:
             # All start before anything else: importing torch is most of their time, and they do it side by side.
             workloads = [graded.workload for graded in self.graded]
             crew = Crew(self.sandbox, self.device, self.limits, workloads, self.builds, self.prepared, stack)
+            self._crew = crew
             candidate, *others = crew.workers(1 + len(sides))
             self._candidate, baselines = candidate, dict(zip(sides, others, strict=True))
             stack.callback(self._keep_log, candidate)
@@ -345,6 +347,7 @@ class Grading:
             with candidate.stopped():
                 peaks = self._peaks()
             offset = Offset(peaks.event_offset_us, peaks.event_offset_half_us, peaks.null_kernel_us)
+        again: list[Worker] = []
         stage = TimeStage(
             {"candidate": candidate, **baselines},
             oracle,
@@ -358,6 +361,7 @@ class Grading:
                 "compiled": self.limits.call_s + _COMPILE_S,
             },
             alias_outputs=self.problem.spec.policy.alias_outputs,
+            again=lambda: self._again(oracle, again),
         )
         try:
             stage.run(self.goal, self.course.tell)
@@ -365,9 +369,28 @@ class Grading:
             raise self._not_timed(failure) from failure
         finally:
             self.current.verified = stage.verified
+            for worker in again:
+                worker.close()
         workload, timing = self.current.workload, self.evidence.timing
         if timing is not None and peaks is not None and self.problem.floor_ways(workload):
             self.evidence.timing = with_floor(timing, self.problem, workload, peaks, output_bytes=oracle.output_bytes)
+
+    def _again(self, oracle: Oracle, started: list[Worker]) -> Worker:
+        """A further process of the submission, made ready as the first was, with the same parameters."""
+        assert self._crew is not None
+        assert self.submission is not None
+        self.course.tell("starting a further process")
+        worker = self._crew.further()
+        started.append(worker)
+        worker.wait_ready()
+        worker.open_device()
+        worker.import_program(self.problem.program_of(self.submission), self.limits.import_s)
+        seed = self.seeds.parameters()
+        arguments = oracle.init_inputs(seed)
+        worker.construct(arguments, seed, self.limits.construct_s, destinations=oracle.destinations)
+        if self.current.weights == "transferred":
+            worker.load_state(oracle.state(), self.limits.construct_s)
+        return worker
 
     def _audit(
         self, candidate: Worker, clean: Worker | None, oracle: Oracle, seeds: Seeds, submission: Submission

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 STALE_S = 600.0
 """After so long one that nobody took is replaced."""
+_COUNTS = {"cpu": 2, "cuda": 3}
+"""What a grading takes with one baseline; of a submission whose calls are short a second process is timed as well."""
 _LOOK_EVERY_S = 1.0
 _LOCK_EVERY_S = 0.2
 _RETRY_S = (1.0, 5.0, 30.0, 120.0)
@@ -65,19 +67,19 @@ class PreparedWorkers:
         device: Device,
         sandbox: Sandbox,
         *,
-        count: int = 2,
+        count: int | None = None,
         contexts: bool = True,
         once: bool = False,
         stale_s: float = STALE_S,
     ) -> None:
-        """`count`: as many as a grading takes, a candidate's and one for each baseline.
+        """`count`: as many as a grading takes: one for each baseline, and on a GPU two for a candidate.
 
         Without `contexts` only torch is imported ahead: for a device that several processes take turns on, whose
         submissions are imported while another one has it. `once`: for a process that ends after its first grading.
         """
         self._device, self._contexts, self._once, self._stale_s = device, contexts, once, stale_s
         self._terms = Terms(sandbox, device.place, None)
-        self._slots = [_Slot() for _ in range(count)]
+        self._slots = [_Slot() for _ in range(count or _COUNTS[device.kind])]
         self._changing = threading.Lock()
         self._opening = threading.Lock()
         """Held while a context is made: the device's lock does not tell our own threads apart."""

@@ -14,6 +14,7 @@ import torch
 from harness.clock import stage as stages
 from harness.clock.outside import Agreement, Walls
 from harness.clock.plan import Goal, Plan
+from harness.clock.processes import Processes
 from harness.clock.readings import Reading
 from harness.clock.stage import TimeStage
 from harness.clock.stats import median_interval, ratio_interval
@@ -70,8 +71,9 @@ def test_calls_that_became_slower_confirm_nothing_that_was_said_before(
     stage._repeats = 2
     stage._evidence = Evidence()
     stage._watch = Watch(_Still())  # type: ignore[arg-type]
-    stage._benches = {"reference": None, "candidate": None}
-    stage._singles_seen = [(10.0, 900.0)] * 20
+    stage._baselines = {"reference": None}
+    stage._processes = Processes(None)  # type: ignore[arg-type]
+    stage._processes.singles.extend([(10.0, 900.0)] * 20)
     stage._compared = []
 
     @contextlib.contextmanager
@@ -81,7 +83,7 @@ def test_calls_that_became_slower_confirm_nothing_that_was_said_before(
     stage._alone = stage._blaming = alone
     stage._batch_turns = lambda _: 100
     stage._batches = lambda *_: Walls(100)
-    stage._block = lambda *_: stage._singles_seen.extend([(later_us, 900.0)] * 3)
+    stage._block = lambda *_: stage._processes.singles.extend([(later_us, 900.0)] * 3)
     calibration = SimpleNamespace(turn=SimpleNamespace(us=300.0), single=SimpleNamespace(us=5.0))
     stage._calibrate = lambda *_: calibration
     found = stage._confirm(calibration, [[10.0] * 10] * 2, 0.0)
@@ -94,7 +96,8 @@ def test_calls_that_became_slower_confirm_nothing_that_was_said_before(
 
 def test_the_clock_s_steps_are_those_of_the_clean_process() -> None:
     stage: Any = object.__new__(TimeStage)
-    stage._benches = {side: SimpleNamespace(mode="device") for side in ("reference", "candidate")}
+    candidate, reference = SimpleNamespace(mode="device"), SimpleNamespace(mode="device")
+    stage._baselines, stage._processes = {"reference": reference}, Processes(candidate)  # type: ignore[arg-type]
     stage._clean_us = [[1.504, 1.536, 1.568, 1.536] * 10, [2.0] * 40]
     plan = Plan(Goal(), {"candidate": 0.001, "reference": 0.001})
     plan.blocks["candidate"] = [[10.0, 10.5] * 10] * 6
@@ -102,9 +105,9 @@ def test_the_clock_s_steps_are_those_of_the_clean_process() -> None:
     assert stage._step_us("candidate", plan) == pytest.approx(0.032)
     stage._clean_us = []
     assert stage._step_us("candidate", plan) == pytest.approx(0.064)
-    stage._benches["reference"].mode = "host"
+    reference.mode = "host"
     assert stage._step_us("candidate", plan) == 0.0
-    stage._benches["candidate"].mode = "host"
+    candidate.mode = "host"
     stage._clean_us = [[1.504, 1.536] * 20]
     assert stage._step_us("candidate", plan) == 0.0
 

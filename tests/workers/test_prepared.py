@@ -161,7 +161,7 @@ def test_on_a_gpu_what_a_context_takes_is_known_and_who_has_one_is_listed_until_
     monkeypatch.setattr(prepared_module, "_OwnContext", FakeContext)
     info = DeviceInfo(kind="cuda", name="GPU", torch="2", python="3", platform="Linux")
     device = Device("cuda", 0, "GPU-1", info)
-    with PreparedWorkers(device, sandbox) as pool:
+    with PreparedWorkers(device, sandbox, count=2) as pool:
         assert pool.wait(20)
         assert FakeContext.idle
         assert idle("GPU-1") == set(pool.pids)

