@@ -58,7 +58,7 @@ _VERIFIED = 12
 leaves those undone gets away with it once in exp(12 / 2) tries."""
 _OTHERS = 0.25
 """Of the processors' time: where other work takes more, times of a CPU have no interval."""
-_BATCH_S = 0.04
+_BATCH_S = 0.03
 """Seconds that a long loop should take: long enough that a wall of it is exact, short enough for many."""
 _CONFIRM_S = 5.0
 """Seconds of calls for one comparison of the clocks, as far as a call is shorter than that."""
@@ -73,7 +73,7 @@ _SWITCH_S = 2e-4
 """Seconds that one of our threads may keep the others waiting."""
 _ROUNDS = 3
 """Times that the clocks may disagree before it counts."""
-_SINGLES = 40
+_SINGLES = 24
 """Readings of our own calls that an offset is made from."""
 _OFFSET_MOVED = 2.0
 """Half widths of its interval that the offset of a grading may be from the device's."""

@@ -119,6 +119,10 @@ def test_by_the_hosts_clock_the_device_is_waited_for_before_and_after(cuda: Fake
 def test_before_a_loop_limits_are_set_back_and_the_device_is_woken(cuda: FakeCuda, clock: CudaClock) -> None:
     clock.get_ready(turns_of(cuda, [None]))
     assert cuda.log == ["limit 5 64", "limit 6 0", "reset L2", "sleep 2000000", "wait"]
+    clock.run(turns_of(cuda, [None]))
+    cuda.log.clear()
+    clock.get_ready(turns_of(cuda, [None]))  # it has not had the time to fall asleep
+    assert cuda.log == ["limit 5 64", "limit 6 0", "reset L2", "wait"]
     # What the device does not know is no error of anybody's.
     clock._memory.check_errors("a call")
 
