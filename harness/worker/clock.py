@@ -28,8 +28,8 @@ Call = Callable[[], Any]
 _CYCLES_PER_US = 2000
 """Generous for today's clocks: a queue that is held up a little longer than asked does no harm."""
 _AWAKE_US, _ASLEEP_S = 1000, 0.02
-"""A device that has had nothing to do takes a while to be as quick as it can: it is kept busy so long before a loop that
-begins so many seconds after the one before."""
+"""A device that has had nothing to do takes a while to be as quick as it can: it is kept busy so long before a loop
+that begins so many seconds after the one before."""
 _BUSY_CALLS, _BUSY_S = 20, 0.2
 """Calls whose processor time is taken, and how long they may take."""
 
