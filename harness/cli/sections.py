@@ -58,7 +58,9 @@ def timing(measured: Timing, ascii_only: bool) -> list[Row]:
     if samples:
         (low,), (high,) = (text.durations(edge(samples), ascii_only=ascii_only) for edge in (min, max))
         bars = text.histogram(samples, ascii_only=ascii_only)
-        rows.append(row("samples", f"{low} {bars} {high}, {text.count(len(samples))} samples"))
+        processes = len(measured.candidate.process_medians_us)
+        where = f" in {processes} processes" if processes else ""
+        rows.append(row("samples", f"{low} {bars} {high}, {text.count(len(samples))} samples{where}"))
     method = f"{measured.candidate.method}; ended: {measured.stopped_because}"
     rows.append(row("method", text.one_line(method, 300), "dim"))
     if measured.shortfall:

@@ -30,7 +30,7 @@ _QUEUE_MIN_US = 150.0
 """The same between the calls of a batch, at the least."""
 _QUEUE_MAX_US = 2000.0
 """And at the most: what a host needs for a turn is the worker's word, and loops of the clean process idle as long."""
-_QUEUE_MARGIN = 1.5
+_QUEUE_MARGIN = 1.3
 """A batch idles so many times as long as the host was seen to need for a turn, digests and all: a device that waits for
 the host shows the host's time and not its own."""
 _LONG_US = 500.0
@@ -122,16 +122,15 @@ class Bench:
                 self.single()
             elif elapsed_us < _LONG_US:
                 # The first loop finds memory; in the second the host is what it will be.
-                turn_us = [self._launched_us(_FEW) / _FEW for _ in range(2)]
-                wanted_us = _QUEUE_MARGIN * turn_us[1] - flush_us
-                self.queue_us = min(max(_QUEUE_MIN_US, wanted_us), _QUEUE_MAX_US)
+                host_us = [self._host_turn_us() for _ in range(2)][1]
+                self.queue_us = min(max(_QUEUE_MIN_US, _QUEUE_MARGIN * host_us - flush_us), _QUEUE_MAX_US)
         self.forget()
         return elapsed_us
 
-    def _launched_us(self, turns: int) -> float:
-        """What the host takes to queue a batch of so many turns, while the device still idles before the first."""
+    def _host_turn_us(self) -> float:
+        """What the host takes to queue a turn of a batch."""
         self.queue_us = QUEUE_US
-        return self._batch(turns, None)
+        return self._batch(_FEW, None) / (_FEW - 1)
 
     def put_fresh(self, count: int = 1, *, key: int | None = None) -> list[tuple[int, int]]:
         """Send that many fresh inputs, under the mask of `key`; returns the seeds of each, of its inputs and call."""
@@ -244,7 +243,7 @@ class Bench:
         return time.monotonic() - began
 
     def _batch(self, turns: int, walls: Walls | None, look: Callable[[list[Sample]], None] | None = None) -> float:
-        """Run one; what the host took to queue it, microseconds."""
+        """Run one; what the host took to queue all turns but the first, microseconds."""
         seeds = self.put_fresh(turns)
         loop = replace(
             self.loop, turns=turns, inputs="pool", sealed=True, seeds=self._call_seeds([call for _, call in seeds])

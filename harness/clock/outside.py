@@ -8,8 +8,8 @@
     whole     outside + (once - the probe's) / long: the same from long loops alone. Who holds up short loops makes the
               difference of the two smaller, and this one no smaller
 
-The probe is a copy of tensors like the outputs, in the reference's process, which is clean. It is held against the mean
-of the inside readings of the same calls; how far apart they may be comes from the spread of the walls.
+The probe is one kernel that makes outputs like the submission's, in the reference's process, which is clean. It is held
+against the mean of the inside readings of the same calls; how far apart they may be comes from the spread of the walls.
 
 Whoever makes walls or readings uneven on purpose must not gain by it. So an error that a submission's own figures show
 counts only up to a few times that of the clean process, or a share of the call; loops are held against the median of

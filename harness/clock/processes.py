@@ -1,4 +1,4 @@
-"""The submission's processes on the bench: one, or two where a call is so short that it matters in which it runs.
+"""The submission's processes on the bench: one, or three where a call is so short that it matters in which it runs.
 
 A driver puts a process's code, queues and clocks now here and now there, and for a kernel of 5 us that is one per cent
 of its time or more, from the first call of a process to its last. Blocks are measured in the processes by turns.
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from harness.clock.bench import Bench
 
-COUNT = 2
+COUNT = 3
 """Where a call is short."""
 
 

@@ -37,8 +37,13 @@ class Ready:
         self._device = device
         self._probe = probe
         self._warnings = warnings
-        used = None if probe is None else probe.reading().memory_used_bytes
-        self._memory_before = None if used is None else max(0, used - held_bytes)
+        self._memory_before = None if probe is None else probe.reading().memory_used_bytes
+        self.hold(held_bytes)
+
+    def hold(self, held_bytes: int) -> None:
+        """So much of the memory in use is held by a worker of this grading, and is given back with it."""
+        if self._memory_before is not None:
+            self._memory_before = max(0, self._memory_before - held_bytes)
 
     @contextlib.contextmanager
     def clocks_locked(self, wanted: bool) -> Iterator[None]:

@@ -123,11 +123,11 @@ class TimeStage:
         offset: Offset | None,
         call_limit_s: dict[Side, float],
         alias_outputs: bool,
-        again: Callable[[], Worker] | None = None,
+        again: Callable[[int], list[Worker]] | None = None,
     ) -> None:
         """`offset`: what the device's clock reads beside a kernel; None for a CPU. `call_limit_s`: seconds of a call.
-        `alias_outputs`: whether an output may be memory that the next call writes to. `again` gives a further process
-        of the submission, ready to be called.
+        `alias_outputs`: whether an output may be memory that the next call writes to. `again` gives so many
+        further processes of the submission, ready to be called.
         """
         self._oracle = oracle
         self._evidence = evidence
@@ -141,7 +141,7 @@ class TimeStage:
 
         self._baselines = {side: bench(side, worker) for side, worker in workers.items() if side != "candidate"}
         self._processes = Processes(bench("candidate", workers["candidate"]))
-        self._again = None if again is None else lambda: bench("candidate", again())
+        self._again = again if again is None else lambda count: [bench("candidate", each) for each in again(count)]
         self._device_offset = offset
         self._offsets: dict[str, Offset] = {}
         self._clean_us: list[list[float]] = []
@@ -219,12 +219,12 @@ class TimeStage:
         call_us = candidate.choose_mode(self._flush_us)
         if self._again is not None and self._is_short(candidate, call_us, goal):
             with candidate.worker.stopped():
-                for _ in range(COUNT - 1):
-                    asked = time.monotonic()
-                    further = self._again()
-                    self._starting_s += time.monotonic() - asked
-                    further.choose_mode(self._flush_us)
-                    self._processes.add(further)
+                asked = time.monotonic()
+                further = self._again(COUNT - 1)
+                self._starting_s = time.monotonic() - asked
+                for bench in further:
+                    bench.choose_mode(self._flush_us)
+                    self._processes.add(bench)
         with self._alone("reference"), self._blaming("reference"):
             for mode in {self._bench(side).mode for side in self._sides}:
                 self._offsets[mode] = self._offset_of(reference, mode)

@@ -44,9 +44,9 @@ class Crew:
         """So many, starting or ready."""
         return [self._stack.enter_context(self._worker(process)) for process in self._processes(count)]
 
-    def further(self) -> Worker:
-        """One more for the submission, starting or ready; what it wants built the first had built."""
-        return self._stack.enter_context(self._worker(self._processes(1)[0], again=True))
+    def further(self, count: int) -> list[Worker]:
+        """So many more for the submission, starting or ready; what they want built the first had built."""
+        return [self._stack.enter_context(self._worker(process, again=True)) for process in self._processes(count)]
 
     def wrapped(self, wrapper: Wrapper) -> Worker:
         """One more for the submission, under a program, and nothing of ours beside it on the device."""

@@ -29,7 +29,6 @@ from harness.clock.floor import with_floor
 from harness.clock.offset import Offset
 from harness.clock.peaks import Peaks, load_or_measure
 from harness.clock.plan import Goal, Side
-from harness.clock.readings import Source
 from harness.clock.ready import Ready, ready
 from harness.clock.several import ranked
 from harness.clock.stage import ReferenceFailed, TimeStage
@@ -201,7 +200,7 @@ class Grading:
                     if baselines and self._right_so_far():
                         with self.course.stage("time"), usable.clocks_locked(self.lock_clocks):
                             told = len(self.evidence.warnings)
-                            self._time(candidate, baselines, opened, oracle, seeds, usable.source)
+                            self._time(candidate, baselines, opened, oracle, seeds, usable)
                             self._name_workload(told, graded.workload)
                     if self._right_so_far():
                         with self.course.stage("audit"):
@@ -329,7 +328,7 @@ class Grading:
         opened: Future[None],
         oracle: Oracle,
         seeds: Seeds,
-        source: Source,
+        usable: Ready,
     ) -> None:
         try:
             opened.result()
@@ -353,7 +352,7 @@ class Grading:
             oracle,
             seeds,
             self.evidence,
-            source,
+            usable.source,
             offset=offset,
             call_limit_s={
                 "candidate": self.limits.call_s,
@@ -361,7 +360,7 @@ class Grading:
                 "compiled": self.limits.call_s + _COMPILE_S,
             },
             alias_outputs=self.problem.spec.policy.alias_outputs,
-            again=lambda: self._again(oracle, again),
+            again=lambda count: self._again(count, oracle, again, usable),
         )
         try:
             stage.run(self.goal, self.course.tell)
@@ -375,22 +374,23 @@ class Grading:
         if timing is not None and peaks is not None and self.problem.floor_ways(workload):
             self.evidence.timing = with_floor(timing, self.problem, workload, peaks, output_bytes=oracle.output_bytes)
 
-    def _again(self, oracle: Oracle, started: list[Worker]) -> Worker:
-        """A further process of the submission, made ready as the first was, with the same parameters."""
+    def _again(self, count: int, oracle: Oracle, started: list[Worker], usable: Ready) -> list[Worker]:
+        """Further processes of the submission, made ready as the first was, with the same parameters."""
         assert self._crew is not None
         assert self.submission is not None
-        self.course.tell("starting a further process")
-        worker = self._crew.further()
-        started.append(worker)
-        worker.wait_ready()
-        worker.open_device()
-        worker.import_program(self.problem.program_of(self.submission), self.limits.import_s)
+        self.course.tell("starting further processes")
+        started += self._crew.further(count)
         seed = self.seeds.parameters()
-        arguments = oracle.init_inputs(seed)
-        worker.construct(arguments, seed, self.limits.construct_s, destinations=oracle.destinations)
-        if self.current.weights == "transferred":
-            worker.load_state(oracle.state(), self.limits.construct_s)
-        return worker
+        for worker in started:
+            usable.hold(worker.process.device_bytes)
+            worker.wait_ready()
+            worker.open_device()
+            worker.import_program(self.problem.program_of(self.submission), self.limits.import_s)
+            arguments = oracle.init_inputs(seed)
+            worker.construct(arguments, seed, self.limits.construct_s, destinations=oracle.destinations)
+            if self.current.weights == "transferred":
+                worker.load_state(oracle.state(), self.limits.construct_s)
+        return started
 
     def _audit(
         self, candidate: Worker, clean: Worker | None, oracle: Oracle, seeds: Seeds, submission: Submission

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 
@@ -12,6 +13,9 @@ def started(*, on_gpu: bool, with_stack: bool = False) -> Any:
     `export_chrome_trace`. Raises RuntimeError and others where drivers or permissions don't let it.
     """
     from torch.autograd.profiler import profile
+
+    # What it logs of itself is for its makers, and would stand between a person's lines.
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")
 
     profiler = profile(
         use_cpu=not on_gpu,

@@ -65,7 +65,7 @@ class CudaClock:
         self._host_us: list[float] = []
         self._ended = -math.inf
         self.launched_us = 0.0
-        """What the host took to queue all turns of the last loop; 0 where it waited for each."""
+        """What the host took to queue all turns but the first, which is slower; 0 where it waited for each."""
         self._count = 0
 
     def null(self) -> None:
@@ -92,7 +92,7 @@ class CudaClock:
         if turns.mode == "host":
             self._elapsed_us = self._host_us = _host_readings(turns, self._flush.zero_, self._wait)
             return
-        first = time.perf_counter_ns()
+        first = 0
         for turn, call in enumerate(turns.calls):
             start, end = self._events[turn]
             turns.before(turn)
@@ -106,6 +106,7 @@ class CudaClock:
             end.record()
             turns.after(turn, result)
             self._host_us.append((ended - began) / 1e3)
+            first = first or time.perf_counter_ns()
         self.launched_us = (time.perf_counter_ns() - first) / 1e3
         torch.cuda.synchronize(self._device)
 

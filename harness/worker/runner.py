@@ -412,7 +412,7 @@ class Runner:
                 return [self._clock.null] * turns
             case "probe":
                 sources = [spec.empty(self._device).zero_() for spec in specs]
-                return [functools.partial(_copied, sources)] * turns
+                return [functools.partial(_flipped, sources)] * turns
             case _:
                 return [None] * turns
 
@@ -467,9 +467,21 @@ def _forget(*_: object) -> None:
     """What a call of the clock's own returns."""
 
 
-def _copied(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
-    """A call of our own with outputs like the submission's: copies of these."""
-    return [torch.empty_like(tensor).copy_(tensor) for tensor in tensors]
+def _flipped(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+    """A call of our own with outputs like the submission's: the bits of these, the other way round.
+
+    By a kernel: a copy may be made by a copy engine, which leaves other things in L2, and the next turn finds them.
+    """
+    outputs = [torch.empty_like(tensor) for tensor in tensors]
+    for tensor, output in zip(tensors, outputs, strict=True):
+        torch.bitwise_not(_words(tensor), out=_words(output))
+    return outputs
+
+
+def _words(tensor: torch.Tensor) -> torch.Tensor:
+    """Its memory as integers, as large ones as it is made of."""
+    data = flat_bytes(tensor, in_storage_order=True)
+    return data if data.numel() % 4 else data.view(torch.int32)
 
 
 def _describe(value: tuple[Any, list[torch.Tensor]]) -> dict[str, Any]:

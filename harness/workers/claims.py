@@ -118,7 +118,7 @@ class Timed(_Answer):
     elapsed_us: Annotated[list[Microseconds], Field(max_length=4096)]
     host_us: Annotated[list[Microseconds], Field(max_length=4096)]
     launched_us: Microseconds
-    """What the host took to queue all of the loop; 0 where it waited for each call."""
+    """What the host took to queue all turns but the first; 0 where it waited for each."""
 
 
 class TracedKernel(_Claim):

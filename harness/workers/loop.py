@@ -15,8 +15,8 @@ class Loop:
     turns: int
     """How many."""
     kind: Literal["calls", "empty", "null", "probe"] = "calls"
-    """Calls on `inputs`; turns without a call; turns with the smallest kernel there is; or with copies of tensors of
-    `specs`."""
+    """Calls on `inputs`; turns without a call; turns with the smallest kernel there is; or with one that makes
+    tensors of `specs`."""
     inputs: str = ""
     """A value that was put: a tuple of `turns` tuples of arguments."""
     seeds: tuple[int, ...] = ()

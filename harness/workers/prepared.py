@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
 STALE_S = 600.0
 """After so long one that nobody took is replaced."""
-_COUNTS = {"cpu": 2, "cuda": 3}
-"""What a grading takes with one baseline; of a submission whose calls are short a second process is timed as well."""
+_COUNTS = {"cpu": 2, "cuda": 4}
+"""What a grading takes with one baseline; of a submission whose calls are short three processes are timed."""
 _LOOK_EVERY_S = 1.0
 _LOCK_EVERY_S = 0.2
 _RETRY_S = (1.0, 5.0, 30.0, 120.0)
@@ -72,7 +72,7 @@ class PreparedWorkers:
         once: bool = False,
         stale_s: float = STALE_S,
     ) -> None:
-        """`count`: as many as a grading takes: one for each baseline, and on a GPU two for a candidate.
+        """`count`: as many as a grading takes: one for each baseline, and on a GPU three for a candidate.
 
         Without `contexts` only torch is imported ahead: for a device that several processes take turns on, whose
         submissions are imported while another one has it. `once`: for a process that ends after its first grading.

@@ -93,7 +93,8 @@ def test_memory_that_did_not_come_back_is_said(steps: list[str], used: list[int]
 def test_memory_of_workers_that_were_ready_before_hides_nothing(steps: list[str], used: list[int]) -> None:
     warnings: list[Warning_] = []
     used[0] = 3 << 30  # two of it are workers'
-    with ready(GPU, PLACE, warnings, held_bytes=2 << 30) as usable:
+    with ready(GPU, PLACE, warnings, held_bytes=1 << 30) as usable:
+        usable.hold(1 << 30)  # it was idle, and is the grading's now
         used[0] = 2 << 30  # they are gone, and one has stayed
         usable.look_after()
     assert [warning.code for warning in warnings][-1] == "device.memory_kept"

@@ -1,4 +1,4 @@
-"""A short call is timed in two processes of the submission. On a CPU none is short: here all are."""
+"""A short call is timed in three processes of the submission. On a CPU none is short: here all are."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 from tiny import REFERENCE
 
 from harness import Report, Submission, Verdict, grade
+from harness.clock.processes import COUNT
 from harness.clock.stage import TimeStage
 from harness.load.problem import Problem
 from harness.workers.loop import Loop
@@ -31,7 +32,7 @@ def graded(problem_folder: Callable[..., Path], monkeypatch: pytest.MonkeyPatch)
     return graded
 
 
-def test_blocks_are_measured_in_both_by_turns_and_both_are_compared(graded: Callable[..., Report]) -> None:
+def test_blocks_are_measured_in_all_by_turns_and_all_are_compared(graded: Callable[..., Report]) -> None:
     report = graded(RIGHT)
     if report.reason.code == "time.not_confirmed":
         pytest.skip("a busy machine confirms no time")
@@ -39,14 +40,14 @@ def test_blocks_are_measured_in_both_by_turns_and_both_are_compared(graded: Call
     assert report.timing is not None
     assert report.correctness is not None
     candidate = report.timing.candidate
-    assert len(candidate.process_medians_us) == 2
+    assert len(candidate.process_medians_us) == COUNT
     assert report.timing.reference.process_medians_us == []
-    left, samples = iter(candidate.samples_us), ([], [])  # type: ignore[var-annotated]
+    left, samples = iter(candidate.samples_us), [list[float]() for _ in range(COUNT)]
     for number, size in enumerate(candidate.block_sizes):
-        samples[number % 2].extend(itertools.islice(left, size))
+        samples[number % COUNT].extend(itertools.islice(left, size))
     assert candidate.process_medians_us == pytest.approx([statistics.median(each) for each in samples])
     # The last single call of each process, and of each of its loops, at the least.
-    assert report.correctness.timed_calls_verified >= 2 * 2
+    assert report.correctness.timed_calls_verified >= COUNT * 2
 
 
 def scribbles(worker: Worker) -> None:
@@ -72,7 +73,7 @@ def ends(worker: Worker) -> None:
         (ends, Verdict.RUNTIME_ERROR, "run.signal"),
     ],
 )
-def test_what_the_second_process_does_counts_as_much(
+def test_what_a_further_process_does_counts_as_much(
     graded: Callable[..., Report],
     monkeypatch: pytest.MonkeyPatch,
     does: Callable[[Worker], None],
@@ -82,15 +83,15 @@ def test_what_the_second_process_does_counts_as_much(
     made: list[Worker] = []
     construct = TimeStage.__init__
 
-    def with_a_bad_one(self: TimeStage, *args: Any, again: Callable[[], Worker], **options: Any) -> None:
-        def other() -> Worker:
-            made.append(again())
+    def with_a_bad_one(self: TimeStage, *args: Any, again: Callable[[int], list[Worker]], **options: Any) -> None:
+        def others(count: int) -> list[Worker]:
+            made.extend(again(count))
             does(made[-1])
-            return made[-1]
+            return made
 
-        construct(self, *args, again=other, **options)
+        construct(self, *args, again=others, **options)
 
     monkeypatch.setattr(TimeStage, "__init__", with_a_bad_one)
     report = graded(RIGHT)
-    assert len(made) == 1
+    assert len(made) == COUNT - 1
     assert (report.verdict, report.reason.code) == (verdict, code), report.reason
