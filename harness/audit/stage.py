@@ -97,6 +97,18 @@ class AuditStage:
         self._evidence.warnings += static.warnings(self._source)
         self._say_all()
 
+    def explain(self, say: Callable[[str], None]) -> None:
+        """Of a submission whose values are outside the tolerance: whether their errors are those of a coarser
+        arithmetic. One more call."""
+        say("own inputs")
+        try:
+            answer = self._call(OWN, 0)
+            if isinstance(answer, tuple):
+                self._accuracy.add(answer[0])
+        finally:
+            self._accuracy.release()
+        self._say_all()
+
     @property
     def postponed(self) -> bool:
         """Whether there was no memory to judge its precision while the submission held some."""

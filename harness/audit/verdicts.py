@@ -6,12 +6,16 @@ from harness.audit.findings import LeafPrecision, Precision
 from harness.audit.precision import BEYOND_SUMS
 from harness.judge.evidence import Evidence
 from harness.judge.wording import Judgement, say
-from harness.report import Verdict
+from harness.report import LeafReport, Verdict
 
 _SHARED = {
     "input": ("output.aliases_input", "an input of the call"),
     "output": ("output.aliases_output", "another output, of the same or an earlier call"),
 }
+_ADVICE = (
+    " Compute in {asked}, or in parts that keep its accuracy, such as three tf32 products for one whose partial sums "
+    "are added up in fp32 every few hundred terms: tensor cores cut off what they add, and do not round."
+)
 
 
 def judge_audit(evidence: Evidence) -> Judgement | None:
@@ -50,6 +54,31 @@ def judge_audit(evidence: Evidence) -> Judgement | None:
     return None
 
 
+def coarse_values(evidence: Evidence, wrong: LeafReport) -> LeafPrecision | None:
+    """What says that the values of `wrong`, outside the tolerance, are those of a coarser arithmetic, and no other
+    mistake; None where nothing does."""
+    precision = None if evidence.audit is None else evidence.audit.precision
+    leaves = [] if precision is None else precision.leaves
+    return next((leaf for leaf in leaves if leaf.path == wrong.path and leaf.below and leaf.resembles), None)
+
+
+def outside_by_precision(evidence: Evidence, leaf: LeafPrecision, values: str) -> Judgement:
+    """The verdict on such values; `values` says how wrong they are."""
+    assert evidence.audit is not None
+    precision = evidence.audit.precision
+    assert precision is not None
+    like = f"Its errors are those of {leaf.resembles} arithmetic (likeness {leaf.likeness or 0:.2f} of 1)"
+    if precision.policy != "reject":
+        return say(Verdict.WRONG_ANSWER, "output.values", f"{values} {like}.", **leaf.model_dump(mode="json"))
+    return say(
+        Verdict.REJECTED,
+        "precision.below_spec",
+        f"{values} {like}, and the problem asks for {precision.asked}." + _ADVICE.format(asked=precision.asked),
+        **leaf.model_dump(mode="json"),
+        asked=precision.asked,
+    )
+
+
 def _below_spec(precision: Precision) -> Judgement:
     leaf = max((leaf for leaf in precision.leaves if leaf.below), key=_telling)
     inputs = "the problem's inputs" if leaf.inputs == "own" else f"inputs made from the problem's ({leaf.inputs})"
@@ -65,9 +94,8 @@ def _below_spec(precision: Precision) -> Judgement:
         Verdict.REJECTED,
         "precision.below_spec",
         f"{leaf.path} is right within the tolerance, and less accurate than {precision.asked}: on {inputs} its error "
-        f"against float64 is {leaf.ratio:.3g} times the reference's own, and {like}. Compute in {precision.asked}, or "
-        "in parts that keep its accuracy, such as three tf32 products for one whose partial sums are added up in fp32 "
-        "every few hundred terms: tensor cores cut off what they add, and do not round.",
+        f"against float64 is {leaf.ratio:.3g} times the reference's own, and {like}."
+        + _ADVICE.format(asked=precision.asked),
         **leaf.model_dump(mode="json"),
         asked=precision.asked,
     )

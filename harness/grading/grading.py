@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from harness.audit.stage import AuditStage
+from harness.audit.wide import NoMemory
 from harness.build.cache import BuildCache
 from harness.build.outcome import BuildLimits
 from harness.build.service import BuildService
@@ -65,6 +66,8 @@ from harness.workers.worker import MAIN, Worker, WorkerFailure
 
 Profiler = Literal["auto", "ncu", "torch"]
 
+_NEAR = 0.02
+"""Root mean square of the error over that of the output: more is no rounding, in bfloat16 neither."""
 _COMPILE_S = 300.0
 """What torch.compile may take in the first calls of the compiled reference."""
 
@@ -191,6 +194,9 @@ class Grading:
                 self._check(candidate, oracle, self.current)
                 if workload.timed:
                     self._check_further(candidate)
+            if self._nearly_right():
+                with self.course.stage("audit"):
+                    self._explain(candidate, oracle, submission)
             for number, graded in enumerate(self.graded if self._right_so_far() else []):
                 seeds = self.seeds.within(graded.workload.name) if number else self.seeds
                 if number:
@@ -395,22 +401,39 @@ class Grading:
     def _audit(
         self, candidate: Worker, clean: Worker | None, oracle: Oracle, seeds: Seeds, submission: Submission
     ) -> None:
-        spec = self.problem.spec
-        self.evidence.own_kernel_share = spec.policy.own_kernel_share
-        stage = AuditStage(
+        self.evidence.own_kernel_share = self.problem.spec.policy.own_kernel_share
+        stage = self._audit_stage(candidate, clean, oracle, seeds, submission)
+        stage.run(self.course.tell)
+        if stage.postponed:
+            self._postponed.append((self.current, stage))
+
+    def _audit_stage(
+        self, candidate: Worker, clean: Worker | None, oracle: Oracle, seeds: Seeds, submission: Submission
+    ) -> AuditStage:
+        return AuditStage(
             candidate,
             oracle,
             seeds,
             self.evidence,
-            spec,
+            self.problem.spec,
             source=submission.source,
             elapsed_s=self.course.elapsed_s,
             clean=clean,
             last=self.current is self.graded[-1],
         )
-        stage.run(self.course.tell)
-        if stage.postponed:
-            self._postponed.append((self.current, stage))
+
+    def _nearly_right(self) -> bool:
+        """Whether values are wrong, at the size that is timed, by no more than a coarser arithmetic makes them."""
+        early = self.evidence.early
+        if self.evidence.form is not None or self.current is not self.graded[0] or all(leaf.ok for leaf in early):
+            return False
+        near = all(leaf.rms_error is not None and leaf.rms_error <= _NEAR * (leaf.scale or 0.0) for leaf in early)
+        return near and all(leaf.ok for leaf in self.evidence.mutated)
+
+    def _explain(self, candidate: Worker, oracle: Oracle, submission: Submission) -> None:
+        """Why the values may be wrong. What goes wrong with that changes nothing in what was found."""
+        with contextlib.suppress(WorkerFailure, ProblemError, NoMemory):
+            self._audit_stage(candidate, None, oracle, self.seeds, submission).explain(self.course.tell)
 
     def _judge_postponed(self, candidate: Worker) -> None:
         """The precision that there was no memory to judge while the submission's process lived."""

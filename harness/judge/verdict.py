@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from harness.audit.verdicts import judge_audit
+from harness.audit.verdicts import coarse_values, judge_audit, outside_by_precision
 from harness.judge.evidence import Evidence
 from harness.judge.failures import broken_build, judge_failure, not_built
 from harness.judge.wording import Judgement, count, first_bad, leaf_evidence, say, values_message
@@ -81,6 +81,8 @@ def _outputs(evidence: Evidence) -> Judgement | None:
         )
     if early:
         message = values_message(early)
+        if (coarse := coarse_values(evidence, early)) is not None:
+            return outside_by_precision(evidence, coarse, message)
         if mutated := first_bad(evidence.mutated):
             message += f" forward also changed its argument {mutated.path}, which may be the cause: work on a copy."
         return say(Verdict.WRONG_ANSWER, "output.values", message, **leaf_evidence(early))

@@ -71,6 +71,27 @@ def test_it_is_a_warning_where_the_problem_only_flags(tmp_path: Path) -> None:
     assert [warning.code for warning in report.warnings] == ["precision.below_spec"]
 
 
+TIGHT = "[tolerance]\natol = 1e-7\nrtol = 1e-6\n"
+
+
+def test_outside_the_tolerance_by_dropped_bits_is_told_from_other_mistakes(tmp_path: Path) -> None:
+    report = graded(TF32, tmp_path, TIGHT)
+    assert (report.verdict, report.reason.code) == (Verdict.REJECTED, "precision.below_spec"), report.reason
+    assert "differs from the reference in" in report.reason.message
+    assert "its errors are those of tf32" in report.reason.message.lower()
+    assert report.correctness is not None
+    assert not report.correctness.leaves[0].ok
+    flagged = graded(TF32, tmp_path, 'precision_policy = "flag"\n' + TIGHT)
+    assert (flagged.verdict, flagged.reason.code) == (Verdict.WRONG_ANSWER, "output.values")
+    assert "tf32" in flagged.reason.message
+    slightly = graded(HONEST.replace("b.flip(0)", "b.flip(0) * 1.001"), tmp_path, TIGHT)
+    assert (slightly.verdict, slightly.reason.code) == (Verdict.WRONG_ANSWER, "output.values")
+    assert "tf32" not in slightly.reason.message
+    far = graded(HONEST.replace("b.flip(0)", "b.flip(0) * 1.5"), tmp_path, TIGHT)
+    assert far.verdict is Verdict.WRONG_ANSWER
+    assert far.audit is None
+
+
 def test_fp32_in_another_order_is_accepted_without_a_word(tmp_path: Path) -> None:
     report = graded(HONEST, tmp_path)
     assert (report.verdict, report.warnings) == (Verdict.ACCEPTED, [])
