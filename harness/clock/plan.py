@@ -69,6 +69,8 @@ class Plan:
     """Why each dropped block was dropped, in words, in the order in which that happened."""
     step_us: dict[Side, float] = field(default_factory=dict)
     """The steps of each side's clock, as far as they are known."""
+    unsure_us: dict[Side, float] = field(default_factory=dict)
+    """How far off a side's clock may be in whatever is measured here: half of an interval that no sample makes less."""
     stopped_because: str = ""
 
     def __post_init__(self) -> None:
@@ -116,6 +118,8 @@ class Plan:
             return None
         if not self._too_wide():
             return f"both intervals are within {100 * goal.relative_half_width:g} % of their medians"
+        if not self._worth_more():
+            return "what the clock itself is unsure of is wider by now than what more samples would make less"
         # A block that would end beyond the budget is not begun.
         if elapsed_s + self._round_s() + self.reserve_s > goal.budget_s:
             return f"the budget of {goal.budget_s:g} s was spent"
@@ -150,6 +154,17 @@ class Plan:
             interval = median_interval(blocks, resamples=_RESAMPLES, step=step_us)
             if _noise(interval, step_us) > self.goal.relative_half_width:
                 found[side] = relative_half_width(interval)
+        return found
+
+    def _worth_more(self) -> list[Side]:
+        """The sides whose interval more samples would make less by much: it is wider than asked for, and wider than
+        what the clock adds to it."""
+        found = []
+        for side in self._too_wide():
+            step_us = self.step_us.get(side, 0.0)
+            low, high = median_interval(self.blocks[side], resamples=_RESAMPLES, step=step_us)
+            if not (high - low) / 2 - step_us <= self.unsure_us.get(side, 0.0):
+                found.append(side)
         return found
 
     def _count(self) -> int:

@@ -179,7 +179,12 @@ class TimeStage:
         calibration = self._prepare(goal)
         began += self._starting_s
         prepared_s = time.monotonic() - began
-        plan = Plan(goal, {side: self._call_seconds(side) for side in self._sides}, reserve_s=prepared_s / 2)
+        plan = Plan(
+            goal,
+            {side: self._call_seconds(side) for side in self._sides},
+            reserve_s=prepared_s / 2,
+            unsure_us={side: self._unsure_us(side) for side in self._sides},
+        )
         others = Others() if self._device.type == "cpu" else None
         share = min(1.0, len(self._processes) * _VERIFIED / (goal.min_blocks * plan.calls("candidate")))
         rounds = plan.rounds()
@@ -482,11 +487,11 @@ class TimeStage:
             median_of(list(itertools.chain(*blocks)), step) for blocks, step in zip((above, below), steps, strict=True)
         )
         sides: tuple[tuple[Side, float], ...] = (baseline, tops), ("candidate", bottoms)
-        unknown = [self._unknown_us(side) / max(median, 1e-9) for side, median in sides]
+        unknown = [self._unsure_us(side) / max(median, 1e-9) for side, median in sides]
         interval = widened_ratio(ratio_interval(above, below, steps=steps), math.hypot(*unknown))
         return tops / max(bottoms, 1e-9), self._believed(interval)
 
-    def _unknown_us(self, side: Side) -> float:
+    def _unsure_us(self, side: Side) -> float:
         """How far the process, or the mean of some, may be from others: half of a 95 % interval, microseconds."""
         count = len(self._processes) if side == "candidate" else 1
         return self._offsets[self._bench(side).mode].half_us / math.sqrt(count)
@@ -503,7 +508,7 @@ class TimeStage:
         median_us = median_of(samples, step_us)
         return Measurement(
             median_us=median_us,
-            ci95_us=self._believed(widened(median_interval(blocks, step=step_us), median_us, self._unknown_us(side))),
+            ci95_us=self._believed(widened(median_interval(blocks, step=step_us), median_us, self._unsure_us(side))),
             mean_us=statistics.fmean(samples),
             min_us=min(samples),
             warm_us=warm_us,

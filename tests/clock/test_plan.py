@@ -28,10 +28,16 @@ def around(seed: int, levels: list[float], spread: float = 0.05) -> Iterator[lis
 
 
 def played(
-    goal: Goal, call_s: dict[Side, float], candidate: Iterator[list[float]], center: float = 90.0, step_us: float = 0.0
+    goal: Goal,
+    call_s: dict[Side, float],
+    candidate: Iterator[list[float]],
+    center: float = 90.0,
+    step_us: float = 0.0,
+    unsure_us: float = 0.0,
 ) -> Plan:
     """A plan fed with samples whose calls take `call_s` seconds, until it is done."""
-    plan, elapsed = Plan(goal, call_s, step_us={"candidate": step_us}), 0.0
+    unsure: dict[Side, float] = {"candidate": unsure_us, "reference": unsure_us}
+    plan, elapsed = Plan(goal, call_s, step_us={"candidate": step_us}, unsure_us=unsure), 0.0
     feed: dict[Side, Iterator[list[float]]] = {"candidate": candidate, "reference": normal(1, center, 0.02)}
     rounds = plan.rounds()
     while not plan.done(elapsed):
@@ -84,6 +90,15 @@ def test_moderate_noise_takes_more_blocks_than_the_fewest_and_then_ends() -> Non
     plan = played(Goal(), QUICK, normal(12, 100, 1.8))
     assert "within" in plan.stopped_because
     assert Goal().min_blocks < len(plan.blocks["candidate"]) < Goal().max_blocks
+
+
+def test_where_the_clock_is_unsure_of_more_the_fewest_blocks_do_and_what_is_missing_is_said() -> None:
+    plan = played(Goal(), QUICK, normal(12, 5, 0.15), unsure_us=0.1)
+    assert "what the clock itself is unsure of" in plan.stopped_because
+    assert len(plan.blocks["candidate"]) == Goal().min_blocks
+    assert plan.shortfall().startswith("The candidate's interval is within ")
+    sure = played(Goal(), QUICK, normal(12, 5, 0.15), unsure_us=0.001)
+    assert len(sure.blocks["candidate"]) > Goal().min_blocks
 
 
 def test_a_narrower_goal_takes_more_blocks() -> None:
