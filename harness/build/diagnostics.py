@@ -30,6 +30,8 @@ class Diagnostic(BaseModel):
     column: int | None
     severity: Severity
     message: str
+    submission_line: int | None = None
+    """The line of the submission's own file, from 1, where it is clear which one it is."""
     hint: str | None = None
     """What to do about it, in a sentence or two, where the mistake is a known one."""
 

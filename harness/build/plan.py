@@ -156,6 +156,11 @@ def _layout(request: ExtensionRequest) -> tuple[dict[str, str], dict[str, tuple[
     return files, all_parts, sources
 
 
+def labelled(request: ExtensionRequest) -> list[tuple[str, str, bool]]:
+    """The texts of a request, each with what diagnostics call it, and whether its lines are told."""
+    return _labelled(request.cpp_sources, "cpp_sources") + _labelled(request.cuda_sources, "cuda_sources")
+
+
 def _labelled(texts: tuple[str, ...], label: str) -> list[tuple[str, str, bool]]:
     if len(texts) == 1:
         return [(texts[0], label, True)]

@@ -220,6 +220,8 @@ def diagnostics(build: BuildInfo) -> list[Row]:
     for found in build.diagnostics[:MAX_DIAGNOSTICS]:
         column = found.column if found.line is not None else None
         place = ":".join(str(part) for part in (found.file, found.line, column) if part is not None)
+        if found.submission_line is not None:
+            place = f"line {found.submission_line} ({place})"
         words = Text.assemble(
             (text.one_line(place, 120) + ": " if place else "", "bold"),
             (text.one_line(found.message, 500), _SEVERITY_STYLES[found.severity]),

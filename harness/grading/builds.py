@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any, Literal
 
 from pydantic import ValidationError
@@ -11,8 +12,10 @@ from pydantic import ValidationError
 from harness.brief import cut
 from harness.build.diagnostics import Diagnostic
 from harness.build.outcome import BuildFailure, BuildOutcome, FailureCode
+from harness.build.plan import labelled
 from harness.build.request import ExtensionRequest
 from harness.build.service import BuildService
+from harness.load.strings import Strings
 from harness.report import BuildInfo, ExtensionInfo
 
 _MOST = 64
@@ -40,11 +43,12 @@ class Builds:
         aside: Callable[[], AbstractContextManager[None]],
         say: Callable[[str], None],
         line_info: bool = False,
+        source: str = "",
     ) -> None:
         """`outcomes` grows with each request. `aside` is entered while something compiles: it lends the device to
         others. `cuda_on_cpu`: whether CUDA sources are built although the grading runs on the CPU. `limit_s` is for all
         builds together. `line_info` has CUDA sources compiled with the lines of their machine code, as another build
-        than without."""
+        than without. `source` is the submission's text, for the lines that diagnostics are about."""
         self._service = service
         self._outcomes = outcomes
         self._device = device
@@ -54,6 +58,7 @@ class Builds:
         self._aside = aside
         self._say = say
         self._line_info = line_info
+        self._strings = Strings(source)
 
     def answer(self, claim: dict[str, Any]) -> BuildOutcome:
         """Answer one request, which may hold anything."""
@@ -96,7 +101,14 @@ class Builds:
             outcome = self._service.build(request, arch=self._arch, device=self._device)
         if outcome.cached:
             self._say(f"{request.name} from the cache")
-        return outcome
+        texts = {label: text for text, label, _ in labelled(request)}
+        return replace(outcome, diagnostics=[self._placed(each, texts) for each in outcome.diagnostics])
+
+    def _placed(self, said: Diagnostic, texts: dict[str, str]) -> Diagnostic:
+        """With the line of the submission's file."""
+        text = texts.get(said.file or "")
+        at = None if text is None or said.line is None else self._strings.line(text, said.line)
+        return said.model_copy(update={"submission_line": at})
 
 
 def build_info(builds: list[BuildOutcome]) -> BuildInfo:

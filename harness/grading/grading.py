@@ -122,6 +122,7 @@ class Grading:
             limit_s=self.limits.build_s,
             aside=self.lock.paused,
             say=self.course.tell,
+            source="" if submission is None else submission.source,
         )
         self._candidate: Worker | None = None
         self._crew: Crew | None = None

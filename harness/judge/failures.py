@@ -98,6 +98,8 @@ def not_built(build: BuildOutcome) -> Judgement:
 
 def _error_text(error: Diagnostic) -> str:
     place = f"{error.file}:{error.line}: " if error.file and error.line else ""
+    if error.submission_line is not None:
+        place = f"line {error.submission_line} ({place.removesuffix(': ')}): "
     hint = f" ({error.hint.rstrip('.')})" if error.hint else ""
     return f"{place}{error.message.rstrip('.')}{hint}"
 

@@ -3,13 +3,13 @@ in the submission's own file that text stands."""
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.audit.kernels import attribute, base_name, names_in_library, names_in_text
 from harness.build.outcome import BuildOutcome
 from harness.build.plan import Plan
+from harness.load.strings import Strings
 from harness.sanitizing.findings import Place
 from harness.sanitizing.parse import Spot
 
@@ -45,7 +45,7 @@ class Places:
         """`name` is what the submission's file is called where it runs."""
         self._name, self._source, self._extensions = name, source, extensions
         self._lines = source.split("\n")
-        self._starts = dict(_strings(source))
+        self._strings = Strings(source)
         self._in_text = names_in_text(source)
 
     def own(self, kernel: str) -> bool:
@@ -81,33 +81,10 @@ class Places:
                 access=spot.access,
                 file=label,
                 line=line,
-                submission_line=self._in_submission(text, line),
+                submission_line=self._strings.line(text, line),
                 text=_line(text, line),
             )
         return Place(function=spot.function, access=spot.access, file=name, line=spot.line)
-
-    def _in_submission(self, text: str, line: int) -> int | None:
-        """The line of the submission's file that a line of one of its strings is; None: it is not one of it."""
-        first = self._starts.get(text)
-        if first is None:
-            return None
-        wanted = text.split("\n")[line - 1]
-        # A string of one literal begins on its first line, or after a backslash on the next.
-        for number in (first + line - 1, first + line):
-            if number <= len(self._lines) and wanted.strip() and wanted.strip() in self._lines[number - 1]:
-                return number
-        return None
-
-
-def _strings(source: str) -> Iterator[tuple[str, int]]:
-    """Every string in a Python text, and the line on which it begins."""
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            yield node.value, node.lineno
 
 
 def _file_of(plan: Plan, path: str) -> str | None:

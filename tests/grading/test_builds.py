@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 
+from harness.build.diagnostics import Diagnostic
 from harness.build.outcome import BuildOutcome
 from harness.build.service import BuildService
 from harness.grading.builds import Builds, build_info
@@ -55,6 +56,19 @@ def test_what_can_be_built_is_built() -> None:
     outcomes: list[BuildOutcome] = []
     assert builds(Service(), outcomes).answer(CPP).ok
     assert build_info(outcomes).cached
+
+
+def test_a_diagnostic_gets_the_line_of_the_submissions_own_file() -> None:
+    text = "\nint one;\nint two\n"
+    source = f'import torch\nsource = """{text}"""\n'
+    said = [
+        Diagnostic(file=file, line=line, column=1, severity="error", message="expected ;")
+        for file, line in (("cpp_sources", 3), ("torch/extension.h", 3), ("cpp_sources", None), (None, None))
+    ]
+    service = Service()
+    service.built = dataclasses.replace(BUILT, diagnostics=said)
+    outcome = builds(service, [], source=source).answer(CPP | {"cpp_sources": [text]})
+    assert [each.submission_line for each in outcome.diagnostics] == [4, None, None, None]
 
 
 @pytest.mark.parametrize("cached", [True, False])
