@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -19,6 +20,9 @@ from harness.events import Progress
 
 if TYPE_CHECKING:
     from harness.report import Report
+
+_CORES = 8
+"""With fewer, processes that may not be needed would keep the others from starting."""
 
 Problem = Annotated[str, typer.Argument(metavar="PROBLEM", help="A problem's folder, or a KernelBench file.")]
 Submission = Annotated[str, typer.Argument(metavar="SUBMISSION", help="A Python file with a class ModelNew.")]
@@ -242,7 +246,7 @@ def _started_early(problem: str, options: dict[str, Any]) -> Iterator[dict[str, 
     """
     from harness import sandbox as sandboxes
     from harness.machine.place import likely_place
-    from harness.workers.prepared import EarlyWorkers
+    from harness.workers.prepared import FURTHER, EarlyWorkers
 
     mode, name = options["mode"], options.get("sandbox")
     place = likely_place("cpu" if mode == "compile" else options.get("device", "auto"))
@@ -261,6 +265,8 @@ def _started_early(problem: str, options: dict[str, Any]) -> Iterator[dict[str, 
         else:
             timed = mode == "run" and workload.timed
             count = 1 + (len(options.get("baselines", ("eager",))) if timed else 0)
+            if timed and place.kind == "cuda" and len(os.sched_getaffinity(0)) >= _CORES:
+                count += FURTHER  # calls may be short; that shows only later, and importing torch takes seconds
             early.start(loaded.spec.limits.memory_gb, count)
             started = {"prepared": early}
         yield started

@@ -11,9 +11,6 @@ from collections.abc import Iterator
 
 from harness.clock.bench import Bench
 
-COUNT = 3
-"""Where a call is short."""
-
 
 class Processes:
     """All of the submission's; each of them is held still while another is measured, or a baseline."""

@@ -32,7 +32,7 @@ from harness.clock.bench import Bench, OutputChanged, Sample
 from harness.clock.offset import Offset
 from harness.clock.outside import Agreement, Calibration, Estimate, Leeway, Walls, agreement, estimate, shorter
 from harness.clock.plan import Goal, Plan, Side
-from harness.clock.processes import COUNT, Processes
+from harness.clock.processes import Processes
 from harness.clock.readings import Source
 from harness.clock.stats import (
     NOTHING_KNOWN,
@@ -51,6 +51,7 @@ from harness.judge.evidence import Evidence
 from harness.machine.others import Others
 from harness.report import Baseline, LeafReport, Measurement, OutsideClock, Steadiness, Timing, Warning_
 from harness.seeds import Seeds
+from harness.workers.prepared import FURTHER
 from harness.workers.worker import Worker, WorkerFailure
 
 _VERIFIED = 12
@@ -225,7 +226,7 @@ class TimeStage:
         if self._again is not None and self._is_short(candidate, call_us, goal):
             with candidate.worker.stopped():
                 asked = time.monotonic()
-                further = self._again(COUNT - 1)
+                further = self._again(FURTHER)
                 self._starting_s = time.monotonic() - asked
                 for bench in further:
                     bench.choose_mode(self._flush_us)

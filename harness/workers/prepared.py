@@ -39,8 +39,10 @@ if TYPE_CHECKING:
 
 STALE_S = 600.0
 """After so long one that nobody took is replaced."""
-_COUNTS = {"cpu": 2, "cuda": 4}
-"""What a grading takes with one baseline; of a submission whose calls are short three processes are timed."""
+FURTHER = 2
+"""Processes of a submission that are timed besides the first, where a call is short; only GPUs have calls so short."""
+_COUNTS = {"cpu": 2, "cuda": 2 + FURTHER}
+"""What a grading takes with one baseline."""
 _LOOK_EVERY_S = 1.0
 _LOCK_EVERY_S = 0.2
 _RETRY_S = (1.0, 5.0, 30.0, 120.0)

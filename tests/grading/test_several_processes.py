@@ -12,12 +12,13 @@ import pytest
 from tiny import REFERENCE
 
 from harness import Report, Submission, Verdict, grade
-from harness.clock.processes import COUNT
 from harness.clock.stage import TimeStage
 from harness.load.problem import Problem
 from harness.workers.loop import Loop
+from harness.workers.prepared import FURTHER
 from harness.workers.worker import Worker
 
+COUNT = 1 + FURTHER
 RIGHT = REFERENCE.replace("class Model(", "class ModelNew(")
 
 
@@ -93,5 +94,5 @@ def test_what_a_further_process_does_counts_as_much(
 
     monkeypatch.setattr(TimeStage, "__init__", with_a_bad_one)
     report = graded(RIGHT)
-    assert len(made) == COUNT - 1
+    assert len(made) == FURTHER
     assert (report.verdict, report.reason.code) == (verdict, code), report.reason
