@@ -38,7 +38,7 @@ constexpr int STAGES = 3;                      // of 64 KB
 constexpr int STAGE_BYTES = 4 * HALVES * 2;    // x_high, x_low, w_high, w_low
 constexpr int SHARED = STAGES * STAGE_BYTES + 1024;  // the tiles start at a multiple of 1024 bytes
 constexpr int CONSUMERS = 256;                 // two warpgroups of 64 rows each; a third one copies
-constexpr int THREADS = 256;                   // of all kernels but the product
+constexpr int THREADS = 512;                   // of all kernels but the product
 
 // ---- Instructions that CUDA C++ has no name for ----
 

@@ -6,10 +6,10 @@ project     x times the three projections' weights in one product, on the tensor
             fp32. Tensor cores round their sums towards zero, so they sum 32 products at a time and ordinary additions
             join these. What leaves is delta, after softplus, and B and C side by side.
 scan        The 134 million exponentials are the floor, 16 a clock on each multiprocessor, so each is taken once: no
-            chunks of a sequence in parallel, which would take them twice. Four lanes share a channel, four states each,
+            chunks of a sequence in parallel, which would take them twice. Eight lanes share a channel, two states each,
             and walk the sequence in chunks of 32 steps, while the copies of the next two chunks are under way. Steps
-            differ in nothing but h, so the exponentials of several steps overlap. The sum over lanes is taken for four
-            steps at once: three shuffles, after which each lane holds one step's output.
+            differ in nothing but h, so the exponentials of several steps overlap. The sum over lanes is taken for eight
+            steps at once: seven shuffles, after which each lane holds one step's output.
 
 exp(delta * A) is exp2(delta * (A * log2 e)) with the factor in brackets made once: a multiplication, an instruction.
 """
@@ -205,7 +205,7 @@ project(const float* x, Weights weights, float* delta, float* BC, long long rows
 // ---- Scan ----
 
 constexpr int CHANNELS = 32;              // of a block
-constexpr int LANES = 4;                  // of a channel
+constexpr int LANES = 8;                  // of a channel
 constexpr int LANE_STATES = STATES / LANES;
 constexpr int SCAN_THREADS = CHANNELS * LANES;
 constexpr int CHUNK = 32;                 // steps
@@ -276,7 +276,7 @@ scan(const float* x, const float* delta, const float* BC, const float* A_log, co
         start_chunk<PIECE>(chunks[(slot + SLOTS - 1) % SLOTS], x, delta, BC, first + (SLOTS - 1) * CHUNK, L, channels,
                            D);
         const Chunk& chunk = chunks[slot];
-#pragma unroll 2
+#pragma unroll 4
         for (int start = 0; start < CHUNK; start += LANES) {
             float out[LANES];
 #pragma unroll
