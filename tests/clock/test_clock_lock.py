@@ -17,7 +17,9 @@ UUID = "GPU-1"
 FREE = {"sm": None, "memory": None}
 HOLD = f"""
 import select
+import signal
 import sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored, where the tests run in a shell's background
 sys.path.insert(0, {str(Path(__file__).parent)!r})
 from pathlib import Path
 from fake_nvml import FakeClocks

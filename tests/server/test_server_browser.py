@@ -183,6 +183,7 @@ def test_a_submission_while_it_is_graded_and_afterwards(browser: Any, live: Any)
             "file": "cuda_sources",
             "line": 3,
             "column": 1,
+            "submission_line": CUDA.split("\n").index("int broken;") + 1,
             "severity": "error",
             "message": "expected a <b>declaration</b>",
             "hint": "Write one.",
