@@ -122,8 +122,9 @@ class Bench:
                 self.single()
             elif elapsed_us < _LONG_US:
                 # The first loop finds memory; in the second the host is what it will be.
-                host_us = [self._host_turn_us() for _ in range(2)][1]
-                self.queue_us = min(max(_QUEUE_MIN_US, _QUEUE_MARGIN * host_us - flush_us), _QUEUE_MAX_US)
+                self._host_turn_us()
+                wanted_us = _QUEUE_MARGIN * self._host_turn_us() - flush_us
+                self.queue_us = min(max(_QUEUE_MIN_US, wanted_us), _QUEUE_MAX_US)
         self.forget()
         return elapsed_us
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from harness.clock.stats import Interval, median_interval, relative_half_width
+from harness.clock.stats import NOTHING_KNOWN, Interval, median_interval, relative_half_width
 
 Side = Literal["candidate", "reference", "compiled"]
 """compiled: the reference under torch.compile, where that is asked for."""
@@ -116,9 +116,10 @@ class Plan:
                 spent = f"{_HARD_STOP} times the budget of {goal.budget_s:g} s was spent"
                 return f"{spent} after {_blocks(count)} of each side"
             return None
-        if not self._too_wide():
+        too_wide = self._too_wide()
+        if not too_wide:
             return f"both intervals are within {100 * goal.relative_half_width:g} % of their medians"
-        if not self._worth_more():
+        if not any(self._worth_more(side, interval) for side, interval in too_wide.items()):
             return "what the clock itself is unsure of is wider by now than what more samples would make less"
         # A block that would end beyond the budget is not begun.
         if elapsed_s + self._round_s() + self.reserve_s > goal.budget_s:
@@ -138,34 +139,29 @@ class Plan:
         if self.short:
             counts = ", ".join(f"{side} {len(blocks)}" for side, blocks in self.blocks.items())
             parts.append(f"fewer than the {_blocks(self.goal.min_blocks)} of each side that were asked for ({counts})")
-        for side, width in self._too_wide().items():
+        for side, interval in self._too_wide().items():
+            width = relative_half_width(interval)
             known = "has no ends" if math.isinf(width) else f"is within {100 * width:.2g} % of its median"
             parts.append(f"the {side}'s interval {known}, {100 * self.goal.relative_half_width:g} % was asked for")
         return f"{parts[0][0].upper()}{'; '.join(parts)[1:]}." if parts else ""
 
-    def _too_wide(self) -> dict[Side, float]:
-        """The sides whose interval is wider than asked for, and by what it is (half its width over its middle)."""
-        found: dict[Side, float] = {}
+    def _too_wide(self) -> dict[Side, Interval]:
+        """The sides whose interval is wider than asked for, with it."""
+        found: dict[Side, Interval] = {}
         for side, blocks in self.blocks.items():
             if not any(blocks):
-                found[side] = float("inf")
+                found[side] = NOTHING_KNOWN
                 continue
             step_us = self.step_us.get(side, 0.0)
             interval = median_interval(blocks, resamples=_RESAMPLES, step=step_us)
             if _noise(interval, step_us) > self.goal.relative_half_width:
-                found[side] = relative_half_width(interval)
+                found[side] = interval
         return found
 
-    def _worth_more(self) -> list[Side]:
-        """The sides whose interval more samples would make less by much: it is wider than asked for, and wider than
-        what the clock adds to it."""
-        found = []
-        for side in self._too_wide():
-            step_us = self.step_us.get(side, 0.0)
-            low, high = median_interval(self.blocks[side], resamples=_RESAMPLES, step=step_us)
-            if not (high - low) / 2 - step_us <= self.unsure_us.get(side, 0.0):
-                found.append(side)
-        return found
+    def _worth_more(self, side: Side, interval: Interval) -> bool:
+        """Whether more samples would make an interval less by much: it is wider than what the clock adds to it."""
+        low, high = interval
+        return not (high - low) / 2 - self.step_us.get(side, 0.0) <= self.unsure_us.get(side, 0.0)
 
     def _count(self) -> int:
         return min(len(blocks) for blocks in self.blocks.values())

@@ -494,8 +494,11 @@ class TimeStage:
 
     def _unsure_us(self, side: Side) -> float:
         """How far the process, or the mean of some, may be from others: half of a 95 % interval, microseconds."""
-        count = len(self._processes) if side == "candidate" else 1
-        return self._offsets[self._bench(side).mode].half_us / math.sqrt(count)
+        return self._offsets[self._bench(side).mode].half_us / math.sqrt(self._count(side))
+
+    def _count(self, side: Side) -> int:
+        """Of processes."""
+        return len(self._processes) if side == "candidate" else 1
 
     def _believed(self, interval: Interval) -> Interval:
         """Beside other work nothing: how much longer a call takes for it can be any factor."""
@@ -505,7 +508,7 @@ class TimeStage:
         blocks, step_us = plan.blocks[side], plan.step_us[side]
         samples = [sample for block in blocks for sample in block]
         mode = self._bench(side).mode
-        count = len(self._processes) if side == "candidate" else 1
+        count = self._count(side)
         median_us = median_of(samples, step_us)
         return Measurement(
             median_us=median_us,

@@ -8,6 +8,7 @@ not placed.
 from __future__ import annotations
 
 import ast
+import functools
 
 from harness.load.pysource import SourceSyntaxError, parse_source
 
@@ -19,17 +20,23 @@ class Strings:
     """The literals of one text."""
 
     def __init__(self, source: str) -> None:
+        self._source = source
         self._lines = source.split("\n")
-        self._starts: dict[str, list[int]] = {}
-        if len(source) > _MOST_CHARS:
-            return
+
+    @functools.cached_property
+    def _starts(self) -> dict[str, list[int]]:
+        """Every literal, and the lines on which it begins. Only made when it is asked for: most builds say nothing."""
+        found: dict[str, list[int]] = {}
+        if len(self._source) > _MOST_CHARS:
+            return found
         try:
-            tree = parse_source(source)
+            tree = parse_source(self._source)
         except SourceSyntaxError:
-            return
+            return found
         for node in ast.walk(tree):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                self._starts.setdefault(node.value, []).append(node.lineno)
+                found.setdefault(node.value, []).append(node.lineno)
+        return found
 
     def line(self, text: str, line: int) -> int | None:
         """The line, from 1, of the whole that is line `line` of the string `text`; None where that is not clear."""
