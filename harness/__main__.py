@@ -1,8 +1,6 @@
 """`python -m harness` is `harness`."""
 
-import sys
-
-from harness.cli.main import main
+from harness.cli.main import command
 
 if __name__ == "__main__":
-    sys.exit(main())
+    command()

@@ -26,19 +26,23 @@ from harness.workers.worker import Worker
 
 QUEUE_US = 250.0
 """Idling queued before a single call, besides the write that empties L2: what a host may take to launch a call."""
-_QUEUE_MIN_US = 150.0
-"""The same between the calls of a batch, at the least."""
+_QUEUE_MIN_US = 40.0
+"""The same between the calls of a batch, at the least: by then the host is ahead."""
 _QUEUE_MAX_US = 2000.0
 """And at the most: what a host needs for a turn is the worker's word, and loops of the clean process idle as long."""
-_QUEUE_MARGIN = 1.3
+_QUEUE_MARGIN = 1.7
 """A batch idles so many times as long as the host was seen to need for a turn, digests and all: a device that waits for
-the host shows the host's time and not its own."""
+the host shows the host's time and not its own, and a host that is quick now may be half as quick in the next loop."""
 _LONG_US = 500.0
 """A call that takes longer keeps the device busy while the host queues the next turn."""
 _LONGER, _WAITED_US, _WAITED_SHARE = 8.0, 20.0, 0.2
 """A queue so many times as long that shortens a call by this much shows that the device had waited for the host."""
-_FEW = 5
-"""Turns for a first guess."""
+_FEW, _SOME = 5, 20
+"""Turns for a first guess, and for what a host needs for a turn: in fewer it is slower."""
+_FIRST = 3
+"""Calls after which a process is as quick as it will be, where another has shown how it is to be timed."""
+_BATCH_MEMORY = 0.1
+"""Share of the device's free memory that the inputs and outputs of a batch may take."""
 _KEY_BITS = 62
 _LIMIT_S = 60.0
 """For loops without calls of the submission."""
@@ -60,7 +64,7 @@ class Sample:
     seal: str = ""
     """Of a single call: what the worker said at its end."""
     sums: torch.Tensor | None = None
-    """Of a call in a loop: the sums of its output as they were sealed when the loop ended, [leaves, 256] int64."""
+    """Of a call in a loop: the sums of its output as they were sealed when the loop ended, [leaves, 32] int64."""
 
 
 def readings_alone(worker: Worker, loop: Loop, count: int) -> list[float]:
@@ -122,16 +126,35 @@ class Bench:
                 self.single()
             elif elapsed_us < _LONG_US:
                 # The first loop finds memory; in the second the host is what it will be.
-                self._host_turn_us()
-                wanted_us = _QUEUE_MARGIN * self._host_turn_us() - flush_us
-                self.queue_us = min(max(_QUEUE_MIN_US, wanted_us), _QUEUE_MAX_US)
+                self.queue_us = QUEUE_US
+                turns = self.fitting(_SOME)
+                self._batch(turns, None)
+                self.queue_us = _queue_us(self._batch(turns, None) / (turns - 1), flush_us)
         self.forget()
         return elapsed_us
 
-    def _host_turn_us(self) -> float:
-        """What the host takes to queue a turn of a batch."""
-        self.queue_us = QUEUE_US
-        return self._batch(_FEW, None) / (_FEW - 1)
+    def follow(self, first: Bench) -> None:
+        """Let first calls do what first calls do, and be timed as another process of the same submission is."""
+        self.mode, self.queue_us = first.mode, first.queue_us
+        for _ in range(_FIRST):
+            self.single()
+        self.forget()
+
+    def probe_queue_us(self, flush_us: float) -> float:
+        """What loops of the probe have to idle between calls for this process's host to keep ahead."""
+        own = replace(self.loop, kind="probe", mode="device", sealed=True, restore_buffers=False)
+        loop = replace(own, turns=self.fitting(_SOME), queue_us=QUEUE_US)
+        for _ in range(2):  # the first finds memory
+            self.worker.time(loop, _LIMIT_S)
+            launched_us = self.worker.times(loop).launched_us
+        return _queue_us(launched_us / (loop.turns - 1), flush_us)
+
+    def fitting(self, turns: int) -> int:
+        """So many turns of a batch, or as many as there is memory for; at least two."""
+        if self.worker.torch_device.type == "cuda":
+            free, _ = torch.cuda.mem_get_info(self.worker.torch_device)
+            turns = min(turns, int(_BATCH_MEMORY * free / max(1, self._oracle.call_bytes)))
+        return max(2, turns)
 
     def put_fresh(self, count: int = 1, *, key: int | None = None) -> list[tuple[int, int]]:
         """Send that many fresh inputs, under the mask of `key`; returns the seeds of each, of its inputs and call."""
@@ -187,28 +210,26 @@ class Bench:
             walls.append(ran.wall_s * 1e6)
         return readings, walls
 
-    def batches(self, turns: int, repeats: int, look: Callable[[list[Sample]], None]) -> Walls:
-        """Batches of `turns` calls, and short ones, every call on an input of its own.
+    def find_memory(self, turns: int) -> None:
+        """A batch of that many calls that is not looked at: memory for outputs is found now, not in a wall."""
+        self._batch(turns, None)
 
-        `look` gets the calls of each long batch, whose outputs the worker holds as `batch0`, `batch1`, ...
+    def pair(self, walls: Walls, look: Callable[[list[Sample]], None]) -> None:
+        """A short batch and a long one, every call on an input of its own.
+
+        `look` gets the calls of the long one, whose outputs the worker holds as `batch0`, `batch1`, ...
         """
-        walls = Walls(turns)
-        self._batch(walls.long, None)  # memory for outputs is found now, not in a wall
-        for _ in range(repeats):
-            self._batch(walls.short, walls)
-            self._batch(walls.long, walls, look)
-        return walls
+        self._batch(walls.short, walls)
+        self._batch(walls.long, walls, look)
 
-    def probe_batches(self, turns: int, repeats: int) -> Walls:
-        """The same with copies of tensors like the outputs."""
-        walls = Walls(turns)
-        for number in range(repeats + 1):
-            for count in (walls.short, walls.long):
-                loop = replace(self.loop, turns=count, kind="probe", sealed=True, restore_buffers=False)
-                wall_s = self.worker.time(loop, _LIMIT_S).wall_s
-                if number:
-                    walls.add(count, wall_s, self.worker.times(loop).elapsed_us)
-        return walls
+    def probe_pair(self, walls: Walls, mode: Literal["device", "host"], queue_us: float) -> None:
+        """The same with the probe, as another process does it."""
+        for count in (walls.short, walls.long):
+            own = replace(self.loop, turns=count, kind="probe", sealed=True, restore_buffers=False)
+            loop = replace(own, mode=mode, queue_us=queue_us)
+            wall_s = self.worker.time(loop, _LIMIT_S).wall_s
+            timed = self.worker.times(loop)
+            walls.add(count, wall_s, timed.elapsed_us, timed.after_us)
 
     def look_at(
         self, sample: Sample, which: Literal["early", "live"], name: str, number: int
@@ -252,7 +273,7 @@ class Bench:
         ran = self.worker.time(loop, self._limit_s * turns)
         timed = self.worker.times(loop, "batch")
         if walls is not None:
-            walls.add(turns, ran.wall_s, timed.elapsed_us)
+            walls.add(turns, ran.wall_s, timed.elapsed_us, timed.after_us)
         if look is not None:
             sums = self._sealed_sums(turns, ran.seal)
             columns = zip(timed.elapsed_us, timed.host_us, seeds, timed.outputs, sums, strict=True)
@@ -261,7 +282,7 @@ class Bench:
         return timed.launched_us
 
     def _sealed_sums(self, turns: int, given: str) -> torch.Tensor:
-        """The sums of every output of the last loop, [turns, leaves, 256], as they were when the seal was put on."""
+        """The sums of every output of the last loop, [turns, leaves, 32], as they were when the seal was put on."""
         spec = TensorSpec("int64", (turns, len(self._oracle.output_specs), COLUMNS))
         sums = torch.empty(spec.shape, dtype=torch.int64)
         flat = flat_bytes(sums)
@@ -273,6 +294,11 @@ class Bench:
 
     def _call_seeds(self, seeds: Sequence[int]) -> tuple[int, ...]:
         return tuple(seeds) if self._oracle.draws else ()
+
+
+def _queue_us(host_us: float, flush_us: float) -> float:
+    """What to idle between calls where the host takes so long to queue a turn."""
+    return min(max(_QUEUE_MIN_US, _QUEUE_MARGIN * host_us - flush_us), _QUEUE_MAX_US)
 
 
 class OutputChanged(Exception):

@@ -4,9 +4,14 @@
     turn      (T(long) - T(short)) / (long - short): the time of one turn, without what every loop costs once
     overhead  what a turn is more than its call: a turn of the probe in the clean process, less what the probe reads
     outside   turn - overhead: the time of a call by our own clock
+    digests   what follows a call in a turn. It depends on the pages that outputs lie in, by a few per cent and from
+              process to process; a difference of so much is taken off, as either process's events tell it
     once      T(short) - short * turn: what a loop costs once, nearly the same in all processes
     whole     outside + (once - the probe's) / long: the same from long loops alone. Who holds up short loops makes the
               difference of the two smaller, and this one no smaller
+
+Long and short loops follow each other, and those of the probe those of the submission, since a device's state drifts;
+each pair gives a turn, and the median of these counts.
 
 The probe is one kernel that makes outputs like the submission's, in the reference's process, which is clean. It is held
 against the mean of the inside readings of the same calls; how far apart they may be comes from the spread of the walls.
@@ -35,8 +40,12 @@ _MAD_TO_SIGMA = 1.4826
 """Of a normal distribution: standard deviation over median absolute deviation."""
 _MEDIAN_EFFICIENCY = 1.2533
 """Standard error of a median over that of a mean, for normal samples: sqrt(pi / 2)."""
+_SOME = 5
+"""Values from which on their median deviation tells how far they are apart."""
 _SIGMAS = 4.0
 """Standard errors that the clocks may be apart."""
+_DIGESTS = 0.05
+"""Share by which digests may differ between two processes."""
 _SHORTER = 8
 """Times that a long loop has the turns of a short one: the further apart they are, the less a wall's own error is over
 the turns between them, and the less time the short ones take."""
@@ -58,7 +67,7 @@ class Estimate:
 
 @dataclass
 class Walls:
-    """Short and long loops, by both clocks."""
+    """Pairs of a short and a long loop, by both clocks."""
 
     long: int
     """Turns of a long one."""
@@ -68,6 +77,8 @@ class Walls:
     """Walls of the long ones."""
     inside_us: list[float] = field(default_factory=list)
     """Mean reading of each loop."""
+    digests_us: list[float] = field(default_factory=list)
+    """What followed a call in each of the long ones, in the mean."""
     calls: int = 0
     """Turns of all of them."""
 
@@ -76,25 +87,37 @@ class Walls:
         """Turns of a short one."""
         return shorter(self.long)
 
-    def add(self, turns: int, wall_s: float, readings_us: Sequence[float]) -> None:
+    def add(self, turns: int, wall_s: float, readings_us: Sequence[float], after_us: float) -> None:
         """Take in a loop of one of the two lengths."""
-        (self.short_s if turns == self.short else self.long_s).append(wall_s)
+        if turns == self.short:
+            self.short_s.append(wall_s)
+        else:
+            self.long_s.append(wall_s)
+            self.digests_us.append(after_us)
         self.inside_us.append(statistics.fmean(readings_us))
         self.calls += turns
 
     @property
-    def turn(self) -> Estimate:
-        """The time of a turn by our own clock."""
-        return slope(self.short_s, self.long_s, self.long - self.short)
+    def turns_us(self) -> list[float]:
+        """The time of a turn by our own clock, of each pair."""
+        pairs = zip(self.short_s, self.long_s, strict=True)
+        return [(long - short) * 1e6 / (self.long - self.short) for short, long in pairs]
+
+    @property
+    def net(self) -> Estimate:
+        """The time of a turn without its digest."""
+        return _of_pairs([turn - digest for turn, digest in zip(self.turns_us, self.digests_us, strict=True)])
+
+    @property
+    def digest_us(self) -> float:
+        """What follows a call in a turn."""
+        return statistics.median(self.digests_us)
 
     @property
     def once(self) -> Estimate:
         """What a loop costs beside its turns."""
-        turn = self.turn
-        short = sorted(self.short_s)
-        return Estimate(
-            short[0] * 1e6 - self.short * turn.us, math.hypot(_apart(short) * 1e6, self.short * turn.error_us)
-        )
+        pairs = zip(self.short_s, self.turns_us, strict=True)
+        return _of_pairs([short * 1e6 - self.short * turn for short, turn in pairs])
 
     @property
     def inside(self) -> Estimate:
@@ -103,31 +126,29 @@ class Walls:
 
 
 @dataclass(frozen=True)
-class Calibration:
-    """What the clean process on this device says about the clocks, for loops like the submission's."""
+class Singles:
+    """What the clean process on this device says about single calls."""
 
-    turn: Estimate
-    """A turn of the probe."""
-    once: Estimate
-    """What a loop of it costs beside its turns."""
-    inside: Estimate
-    """What the worker's clock reads for the probe in a loop."""
-    single: Estimate
-    """What it reads for the probe alone."""
+    probe: Estimate
+    """What the worker's clock reads for the probe."""
     beside_us: Sequence[float]
-    """Walls of probes alone, less what the worker's clock reads in them, microseconds."""
+    """Walls of probes, less what the worker's clock reads in them, microseconds."""
     offset: Estimate
-    """What it reads beside a kernel, alone; its error is how far processes differ in that."""
+    """What it reads beside a kernel; its error is how far processes differ in that."""
 
-    @property
-    def overhead(self) -> Estimate:
-        """What a turn takes beside its call."""
-        return self.turn - self.single + self.offset
+
+@dataclass(frozen=True)
+class Calibration:
+    """What the clean process says about the clocks, for loops and calls like the submission's."""
+
+    alone: Singles
+    loops: Walls
+    """Of the probe."""
 
     @property
     def inside_offset(self) -> Estimate:
         """What the worker's clock reads in a loop beside the call."""
-        return self.inside - self.single + self.offset
+        return self.loops.inside - self.alone.probe + self.alone.offset
 
 
 @dataclass(frozen=True)
@@ -173,28 +194,20 @@ def shorter(turns: int) -> int:
     return max(1, turns // _SHORTER)
 
 
-def slope(short_s: Sequence[float], long_s: Sequence[float], turns: int) -> Estimate:
-    """The time of a turn from walls of loops that are `turns` apart, each repeated; seconds in, microseconds out.
-
-    What disturbs a wall only ever makes it longer, so the shortest of each length counts; how far others are from it
-    says how sure that is.
-    """
-    short, long = sorted(short_s), sorted(long_s)
-    apart = math.hypot(_apart(short), _apart(long))
-    return Estimate((long[0] - short[0]) / turns * 1e6, apart / turns * 1e6)
-
-
-def _apart(walls: Sequence[float]) -> float:
-    """Half of how far others are from the shortest of these sorted walls: the third, as one may be as short by chance,
-    or the one in the middle, on a machine that is never quiet."""
-    return (walls[max(min(2, len(walls) - 1), len(walls) // 2)] - walls[0]) / 2 if len(walls) > 1 else walls[0]
-
-
 def estimate(values: Sequence[float]) -> Estimate:
     """The median of repeated measurements and its standard error."""
     middle = statistics.median(values)
     deviation = statistics.median(abs(value - middle) for value in values)
     return Estimate(middle, _MEDIAN_EFFICIENCY * _MAD_TO_SIGMA * deviation / math.sqrt(len(values)))
+
+
+def _of_pairs(values: Sequence[float]) -> Estimate:
+    """As `estimate`. Of a few values two may be equal by chance, so all of them say how sure the median is."""
+    found = estimate(values)
+    if len(values) >= _SOME:
+        return found
+    error_us = _MEDIAN_EFFICIENCY * statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else math.inf
+    return Estimate(found.us, error_us)
 
 
 def spread(values: Sequence[float]) -> float:
@@ -240,22 +253,24 @@ def agreement(
     def bounded(own: Estimate, clean: Estimate) -> Estimate:
         return Estimate(own.us, leeway.error_us(own.error_us, clean.error_us, single.us))
 
-    turn, inside = bounded(measured.turn, calibration.turn), bounded(measured.inside, calibration.inside)
-    outside_us = (turn - calibration.overhead).us
+    clean, lone = calibration.loops, calibration.alone
+    net, inside = bounded(measured.net, clean.net), bounded(measured.inside, clean.inside)
+    more = net - clean.net + Estimate(_unexplained(measured.digest_us, clean.digest_us), 0.0)
+    outside_us = (more + lone.probe - lone.offset).us
     # What is in both cancels, and so does what is unknown of it.
-    clocks = (turn - calibration.turn) - (inside - calibration.inside)
+    clocks = more - (inside - clean.inside)
     # What disturbs a loop makes it longer: the quickest is the one to compare a single call with.
     quickest = Estimate(min(measured.inside_us), inside.error_us)
-    alone = (quickest - calibration.inside) - (bounded(single, calibration.single) - calibration.single)
-    processes = Estimate(0.0, math.sqrt(2) * calibration.offset.error_us)
+    alone = (quickest - clean.inside) - (bounded(single, lone.probe) - lone.probe)
+    processes = Estimate(0.0, math.sqrt(2) * lone.offset.error_us)
     # In the quicker half, since the median is made by them.
     beside_us = [wall - reading for reading, wall in singles if reading <= statistics.median(readings)]
-    clean_us = [each + calibration.offset.us for each in calibration.beside_us]
+    clean_us = [each + lone.offset.us for each in lone.beside_us]
     more_us = statistics.median(beside_us) - statistics.median(clean_us)
     walls_us = min(spread(beside_us), leeway.noisier * spread(clean_us)) + spread(clean_us)
     tolerance_us = _SIGMAS * clocks.error_us + rounding_us
-    once = measured.once - calibration.once
-    once_us = leeway.error_us(once.error_us / measured.long, calibration.once.error_us / measured.long, single.us)
+    once = measured.once - clean.once
+    once_us = leeway.error_us(once.error_us / measured.long, clean.once.error_us / measured.long, single.us)
     apart_us = leeway.apart * abs(single.us)
     shown_us = _skew([wall for _, wall in singles]) + spread(clean_us) / math.sqrt(len(singles))
     skew_us = max(0.0, min(_skew(readings), shown_us, leeway.skew * abs(single.us)))
@@ -273,6 +288,12 @@ def agreement(
         single_outside_tolerance_us=walls_us + rounding_us + apart_us,
         calls=measured.calls,
     )
+
+
+def _unexplained(digest_us: float, clean_us: float) -> float:
+    """How much of the difference of two digests is more than processes differ by."""
+    more_us, borne_us = digest_us - clean_us, _DIGESTS * clean_us
+    return more_us - max(-borne_us, min(more_us, borne_us))
 
 
 def _skew(values: Sequence[float]) -> float:

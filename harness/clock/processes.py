@@ -34,12 +34,14 @@ class Processes:
         microseconds."""
         return self._singles[self._now]
 
+    @property
+    def all_singles(self) -> list[list[tuple[float, float]]]:
+        """The same of each process."""
+        return self._singles
+
     def add(self, bench: Bench) -> None:
-        """One more; all are timed in one mode, and idle as long between the calls of a loop."""
-        first = self._benches[0]
-        if "host" in (bench.mode, first.mode):
-            bench.mode = first.mode = "host"
-        bench.queue_us = first.queue_us = max(bench.queue_us, first.queue_us)
+        """One more, timed as the first is."""
+        bench.follow(self._benches[0])
         self._benches.append(bench)
         self._singles.append([])
 

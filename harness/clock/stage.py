@@ -24,13 +24,12 @@ from dataclasses import replace
 from typing import Literal
 
 import numpy as np
-import torch
 
 from harness.check.compare import FormError, worst
 from harness.check.oracle import Oracle
 from harness.clock.bench import Bench, OutputChanged, Sample
 from harness.clock.offset import Offset
-from harness.clock.outside import Agreement, Calibration, Estimate, Leeway, Walls, agreement, estimate, shorter
+from harness.clock.outside import Agreement, Calibration, Estimate, Leeway, Singles, Walls, agreement, estimate, shorter
 from harness.clock.plan import Goal, Plan, Side
 from harness.clock.processes import Processes
 from harness.clock.readings import Source
@@ -55,21 +54,19 @@ from harness.workers.prepared import FURTHER
 from harness.workers.worker import Worker, WorkerFailure
 
 _VERIFIED = 12
-"""Single calls that are verified on average, besides the last. A median is made smaller only by half of the calls: who
-leaves those undone gets away with it once in exp(12 / 2) tries."""
+"""Single calls that are verified on average, besides the last; half as many more in each further process. A median is
+made smaller only by half of the calls: who leaves those undone gets away with it once in exp(12 / 2) tries."""
 _OTHERS = 0.25
 """Of the processors' time: where other work takes more, times of a CPU have no interval."""
-_BATCH_S = 0.03
-"""Seconds that a long loop should take: long enough that a wall of it is exact, short enough for many."""
+_LOOPS_S = 0.15
+"""Seconds of all long loops of a submission together: each is long enough that a wall of it is exact."""
 _CONFIRM_S = 5.0
 """Seconds of calls for one comparison of the clocks, as far as a call is shorter than that."""
 _CONFIRM_BYTES = 20e9
 """The same in bytes of inputs and outputs, which have to be made, moved and compared."""
 _BATCH_MAX = 400
-_BATCH_MEMORY = 0.1
-"""Share of the device's free memory that the inputs and outputs of a long loop may take."""
-_REPEATS = 6
-"""Walls of each length that the time of a turn is made from."""
+_PAIRS = 3
+"""Pairs of a short and a long loop in each of several processes; of one twice as many."""
 _SWITCH_S = 2e-4
 """Seconds that one of our threads may keep the others waiting."""
 _ROUNDS = 3
@@ -149,7 +146,7 @@ class TimeStage:
         """What device events read in the clean process beside calls of our own, microseconds."""
         self._flush_us = 0.0
         # A CPU takes a hundred times as long to fill and move tensors, and is never as quiet as a GPU.
-        self._singles, self._repeats = (_SINGLES, _REPEATS) if self._device.type == "cuda" else (10, 4)
+        self._singles, self._pairs = (_SINGLES, 2 * _PAIRS) if self._device.type == "cuda" else (10, 4)
         self._starting_s = 0.0
         """That further processes took to start: not of the budget."""
         self._compared: list[list[LeafReport]] = []
@@ -177,7 +174,7 @@ class TimeStage:
             with self._blaming("compiled"):
                 self._baselines["compiled"].single()
         began = time.monotonic()
-        calibration = self._prepare(goal)
+        clean = self._prepare(goal)
         began += self._starting_s
         prepared_s = time.monotonic() - began
         plan = Plan(
@@ -187,7 +184,8 @@ class TimeStage:
             unsure_us={side: self._unsure_us(side) for side in self._sides},
         )
         others = Others() if self._device.type == "cpu" else None
-        share = min(1.0, len(self._processes) * _VERIFIED / (goal.min_blocks * plan.calls("candidate")))
+        wanted = _VERIFIED * (1 + len(self._processes)) / 2
+        share = min(1.0, wanted / (goal.min_blocks * plan.calls("candidate")))
         rounds = plan.rounds()
         try:
             while not plan.done(time.monotonic() - began):
@@ -203,7 +201,7 @@ class TimeStage:
                 return
             on_block("confirming")
             warm_us = {side: self._warm(side, plan.call_s[side]) for side in self._sides}
-            confirmed = self._confirm_all(calibration, plan.blocks["candidate"], plan.step_us["candidate"])
+            confirmed = self._confirm(clean, plan.blocks["candidate"], plan.step_us["candidate"])
         except OutputChanged:
             self._evidence.output_changed = True
             return
@@ -213,7 +211,7 @@ class TimeStage:
             if confirmed.confirmed and unsure_us > _SURE * abs(confirmed.single_us):
                 self._evidence.warnings.append(_unsure(confirmed))
 
-    def _prepare(self, goal: Goal) -> Calibration:
+    def _prepare(self, goal: Goal) -> Singles:
         """Choose each side's mode, and let the clean process say what its clocks read beside a call."""
         reference, candidate = self._baselines["reference"], self._processes.bench
         with candidate.worker.stopped(), self._blaming("reference"):
@@ -223,18 +221,21 @@ class TimeStage:
             with self._blaming("compiled"):
                 self._baselines["compiled"].choose_mode(self._flush_us)
         call_us = candidate.choose_mode(self._flush_us)
+        if candidate.mode == "device":
+            # Hosts differ by process: the one whose loops they are held against has to keep ahead as well.
+            with candidate.worker.stopped(), self._blaming("reference"):
+                candidate.queue_us = max(candidate.queue_us, reference.probe_queue_us(self._flush_us))
         if self._again is not None and self._is_short(candidate, call_us, goal):
             with candidate.worker.stopped():
                 asked = time.monotonic()
                 further = self._again(FURTHER)
                 self._starting_s = time.monotonic() - asked
                 for bench in further:
-                    bench.choose_mode(self._flush_us)
                     self._processes.add(bench)
         with self._alone("reference"), self._blaming("reference"):
             for mode in {self._bench(side).mode for side in self._sides}:
                 self._offsets[mode] = self._offset_of(reference, mode)
-            return self._calibrate(reference, candidate)
+            return self._probe_alone(reference, candidate)
 
     def _is_short(self, bench: Bench, call_us: float, goal: Goal) -> bool:
         """Whether processes differ by more than the goal bears. `call_us`: the reading of a call, offset and all."""
@@ -263,21 +264,16 @@ class TimeStage:
         )
         return Offset(now_us, known.half_us, known.null_us)
 
-    def _calibrate(self, clean: Bench, candidate: Bench) -> Calibration:
-        """Let the clean process run the candidate's loops with copies of our own."""
-        own, (clean.mode, clean.queue_us) = (clean.mode, clean.queue_us), (candidate.mode, candidate.queue_us)
+    def _probe_alone(self, clean: Bench, candidate: Bench) -> Singles:
+        """Let the clean process make the candidate's single calls with the probe."""
+        own, clean.mode = clean.mode, candidate.mode
         offset = self._offsets[candidate.mode]
-        readings, single_walls = clean.probe_singles(self._singles)
-        if clean.mode == "device":
+        readings, walls = clean.probe_singles(self._singles)
+        clean.mode = own
+        if candidate.mode == "device":
             self._clean_us.append(readings)
-        single = estimate(readings)
-        beside = [wall - reading for reading, wall in zip(readings, single_walls, strict=True)]
-        turn_us = self._flush_us + single.us + (candidate.queue_us if candidate.mode == "device" else 0.0)
-        walls = clean.probe_batches(self._batch_turns(turn_us), self._repeats)
-        clean.mode, clean.queue_us = own
-        return Calibration(
-            walls.turn, walls.once, walls.inside, single, beside, Estimate(offset.us, offset.half_us / 2)
-        )
+        beside = [wall - reading for reading, wall in zip(readings, walls, strict=True)]
+        return Singles(estimate(readings), beside, Estimate(offset.us, offset.half_us / 2))
 
     def _step_us(self, side: Side, plan: Plan) -> float:
         """The steps of a side's clock. The candidate has no say in them: made up ones would widen what is borne."""
@@ -356,66 +352,84 @@ class TimeStage:
         # To a picosecond as well: a difference that is nothing but rounding is no time.
         return max(0.0, round(elapsed_us - self._offsets[self._bench(side).mode].us, 6))
 
-    def _confirm_all(self, calibration: Calibration, blocks: list[list[float]], step_us: float) -> Agreement:
-        """In each of the submission's processes; what is found in the one in which the clocks agree least."""
-        found = []
-        for number in range(len(self._processes)):
-            self._processes.turn(number)
-            with self._processes.held(all_of_them=False):
-                found.append(self._confirm(calibration, blocks, step_us))
-                if not self._wrong():
-                    self._block("candidate", 1, 1.0)
-            if self._wrong() or not found[-1].confirmed:
-                break
-        return max(found, key=lambda each: (not each.confirmed, each.outside_us - each.inside_us))
+    def _confirm(self, clean: Singles, blocks: list[list[float]], step_us: float) -> Agreement:
+        """Hold our clock against the workers' until they agree, or have disagreed often enough.
 
-    def _confirm(self, calibration: Calibration, blocks: list[list[float]], step_us: float) -> Agreement:
-        """Hold our clock against the worker's until they agree, or have disagreed often enough."""
+        Returns what was found where they disagree, else in the process that is in the middle of all.
+        """
         reported_us = median_of([sample for block in blocks for sample in block], step_us)
-        turn_us = calibration.turn.us - calibration.single.us + reported_us
-        turns = self._batch_turns(turn_us)
-        pair = turns + shorter(turns)
-        moved = pair * max(1, self._oracle.call_bytes)
-        wanted = math.ceil(self._repeats / len(self._processes))
-        repeats = min(wanted, int(_CONFIRM_S * 1e6 / (pair * turn_us)), int(_CONFIRM_BYTES / moved))
-        repeats = max(2, repeats)
+        turns, repeats = self._turns_and_repeats(clean, reported_us)
+        leeway = _LEEWAY[self._device.type]
         for attempt in range(_ROUNDS):
             with self._watch.block() as seen:
-                measured = self._batches(turns, repeats)
-            leeway = _LEEWAY[self._device.type]
-            if "sw_power_cap" in seen.seen.throttle:
-                leeway = replace(leeway, apart=_CAPPED)
-            found = agreement(measured, self._processes.singles, calibration, leeway, rounding_us=step_us)
-            if found.confirmed or self._wrong() or attempt == _ROUNDS - 1:
+                measured, probed = self._loops(turns, repeats)
+            apart = _CAPPED if "sw_power_cap" in seen.seen.throttle else leeway.apart
+            found = [
+                agreement(walls, singles, Calibration(clean, probed), replace(leeway, apart=apart), rounding_us=step_us)
+                for walls, singles in zip(measured, self._processes.all_singles, strict=True)
+            ]
+            if self._wrong() or all(each.confirmed for each in found) or attempt == _ROUNDS - 1:
                 break
             # What has changed since the blocks were measured, or disturbed the clean process, is no disagreement.
             with self._alone("reference"), self._blaming("reference"):
-                calibration = self._calibrate(self._baselines["reference"], self._processes.bench)
-            self._processes.singles.clear()
-            self._block("candidate", min(20, max(3, len(blocks[0]))), 0.0)
-        # What was confirmed in a later round are those calls, and not the ones that are reported.
-        slower_us = found.single_us - reported_us * (1 + _CHANGED[self._device.type])
-        if found.confirmed and slower_us > found.single_tolerance_us:
-            self._evidence.unsteady = _changed(self._watch.summary(), reported_us, found.single_us)
-        return found
+                clean = self._probe_alone(self._baselines["reference"], self._processes.bench)
+            for _ in self._each_process():
+                self._processes.singles.clear()
+                self._block("candidate", min(20, max(3, len(blocks[0]))), 0.0)
+        for _ in self._each_process():
+            if not self._wrong():
+                self._block("candidate", 1, 1.0)
+        for each in found:
+            # What was confirmed in a later round are those calls, and not the ones that are reported.
+            slower_us = each.single_us - reported_us * (1 + _CHANGED[self._device.type])
+            if each.confirmed and slower_us > each.single_tolerance_us:
+                self._evidence.unsteady = _changed(self._watch.summary(), reported_us, each.single_us)
+        found.sort(key=lambda each: each.outside_us - each.inside_us)
+        disagreeing = [each for each in found if not each.confirmed]
+        return disagreeing[-1] if disagreeing else found[len(found) // 2]
 
-    def _batches(self, turns: int, repeats: int) -> Walls:
+    def _turns_and_repeats(self, clean: Singles, reported_us: float) -> tuple[int, int]:
+        """Turns of a long loop, and how many pairs of loops."""
+        bench = self._processes.bench
+        # A digest takes about as long as it takes the probe to write what is digested.
+        turn_us = self._flush_us + (bench.queue_us if bench.mode == "device" else 0.0) + clean.probe.us + reported_us
+        pairs = max(_PAIRS, math.ceil(self._pairs / len(self._processes)))
+        loop_us = _LOOPS_S * 1e6 / (pairs * len(self._processes))
+        turns = bench.fitting(max(4, min(_BATCH_MAX, int(loop_us / max(turn_us, 1.0)))))
+        pair = turns + shorter(turns)
+        in_time = int(_CONFIRM_S * 1e6 / (pair * turn_us))
+        in_bytes = int(_CONFIRM_BYTES / (pair * max(1, self._oracle.call_bytes)))
+        return turns, max(2, min(pairs, in_time, in_bytes))
+
+    def _each_process(self) -> Iterator[None]:
+        """The turn of each of the submission's processes, the others held still."""
+        for number in range(len(self._processes)):
+            self._processes.turn(number)
+            with self._processes.held(all_of_them=False):
+                yield
+
+    def _loops(self, turns: int, repeats: int) -> tuple[list[Walls], Walls]:
+        """Loops of each of the submission's processes, and of the probe in the clean one, by turns."""
+
         def look(samples: list[Sample]) -> None:
             # A model whose state moves gives other outputs in the middle of a batch than at its start.
             if not self._oracle.buffers_move:
                 last = len(samples) - 1
-                for turn in {last, last if self._alias_outputs else secrets.randbelow(len(samples))}:
-                    self._look_at(samples[turn], "live", f"batch{turn}")
+                turn = last if self._alias_outputs else secrets.randbelow(len(samples))
+                self._look_at(samples[turn], "live", f"batch{turn}")
 
-        return self._processes.bench.batches(turns, repeats, look)
-
-    def _batch_turns(self, turn_us: float) -> int:
-        """Calls of a long batch, by time and by memory for their inputs and outputs."""
-        turns = max(4, min(_BATCH_MAX, int(_BATCH_S * 1e6 / max(turn_us, 1.0))))
-        if self._device.type == "cuda":
-            free, _ = torch.cuda.mem_get_info(self._device)
-            turns = min(turns, int(_BATCH_MEMORY * free / max(1, self._oracle.call_bytes)))
-        return max(2, turns)
+        clean, first = self._baselines["reference"], self._processes.bench
+        measured, probed = [Walls(turns) for _ in range(len(self._processes))], Walls(turns)
+        for _ in self._each_process():
+            self._processes.bench.find_memory(turns)
+        for number in range(repeats + 1):
+            with self._alone("reference"), self._blaming("reference"):
+                # The first finds memory.
+                clean.probe_pair(probed if number else Walls(turns), first.mode, first.queue_us)
+            if number:
+                for walls, _ in zip(measured, self._each_process(), strict=True):
+                    self._processes.bench.pair(walls, look)
+        return measured, probed
 
     def _look_at(self, sample: Sample, which: Literal["early", "live"], name: str) -> None:
         self._calls += 1

@@ -36,6 +36,7 @@ class Crew:
         """`workloads` are those that are timed one after another."""
         self._device, self._builds, self._prepared, self._stack = device, builds, prepared, stack
         self._terms = Terms(sandbox, device.place, limits.memory_gb)
+        self._spare: list[Worker] = []
         calls = sum(workload.trials + _CALLS_BESIDE for workload in workloads)
         timed_s = len(workloads) * limits.time_s
         self._patience_s = _START_S + limits.import_s + 4 * limits.construct_s + calls * limits.call_s + timed_s
@@ -46,7 +47,20 @@ class Crew:
 
     def further(self, count: int) -> list[Worker]:
         """So many more for the submission, starting or ready; what they want built the first had built."""
-        return [self._stack.enter_context(self._worker(process, again=True)) for process in self._processes(count)]
+        spare, self._spare = self._spare[:count], self._spare[count:]
+        return spare + self._further(self._processes(count - len(spare)))
+
+    def spare(self) -> list[Worker]:
+        """Workers that were started and not asked for yet, and that no other grading will want: to be made as ready as
+        they can be without the submission. `further` gives them first."""
+        left = [] if self._prepared is None else self._prepared.leave(self._terms)
+        for process in left:
+            self._stack.callback(process.close)
+        self._spare = self._further(left)
+        return list(self._spare)
+
+    def _further(self, processes: Sequence[WorkerProcess]) -> list[Worker]:
+        return [self._stack.enter_context(self._worker(process, again=True)) for process in processes]
 
     def wrapped(self, wrapper: Wrapper) -> Worker:
         """One more for the submission, under a program, and nothing of ours beside it on the device."""

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import contextlib
 import traceback
-from collections.abc import Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from datetime import UTC, datetime
 from typing import Literal
 
@@ -61,7 +61,7 @@ from harness.report import (
 from harness.sandbox import PlainSandbox, Sandbox
 from harness.seeds import Seeds
 from harness.version import VERSION
-from harness.workers.prepared import Supply
+from harness.workers.prepared import FURTHER, Supply
 from harness.workers.worker import MAIN, Worker, WorkerFailure
 
 Profiler = Literal["auto", "ncu", "torch"]
@@ -154,7 +154,7 @@ class Grading:
         return self._report()
 
     def _stages(self, submission: Submission, stack: contextlib.ExitStack) -> None:
-        aside = ThreadPoolExecutor(1, "reference")
+        aside = ThreadPoolExecutor(len(self.baselines) + FURTHER, "reference")
         stack.callback(aside.shutdown)  # after the workers are gone, so that nothing is waited for
         with self.course.stage("load"):
             workload = self.current.workload
@@ -188,8 +188,9 @@ class Grading:
             usable = usable or self._take_device(workers, on_device)
             count = on_device.enter_context(self._counting(crew, submission))
             self._device_memory = Memory.of_device(candidate.torch_device)
-            # The reference's process gets ready while the candidate is checked; nothing is timed yet.
-            opened = aside.submit(self._open_baselines, baselines.values())
+            # The others get ready while the candidate is checked; nothing is timed yet.
+            opened = [aside.submit(self._open_baseline, worker) for worker in baselines.values()]
+            spare = [aside.submit(_open, worker) for worker in (crew.spare() if baselines else [])]
             with self.course.stage("check"):
                 candidate.open_device()
                 self._check(candidate, oracle, self.current)
@@ -207,6 +208,7 @@ class Grading:
                     if baselines and self._right_so_far():
                         with self.course.stage("time"), usable.clocks_locked(self.lock_clocks):
                             told = len(self.evidence.warnings)
+                            wait(spare)
                             self._time(candidate, baselines, opened, oracle, seeds, usable)
                             self._name_workload(told, graded.workload)
                     if self._right_so_far():
@@ -322,23 +324,22 @@ class Grading:
         # Only now is there anything to keep from the submission.
         self.seeds.draw()
 
-    def _open_baselines(self, workers: Iterable[Worker]) -> None:
-        for worker in workers:
-            worker.wait_ready()
-            worker.open_device()
-            worker.import_program(self.problem.reference.program(), self.limits.import_s)
+    def _open_baseline(self, worker: Worker) -> None:
+        _open(worker)
+        worker.import_program(self.problem.reference.program(), self.limits.import_s)
 
     def _time(
         self,
         candidate: Worker,
         baselines: dict[Side, Worker],
-        opened: Future[None],
+        opened: Sequence[Future[None]],
         oracle: Oracle,
         seeds: Seeds,
         usable: Ready,
     ) -> None:
         try:
-            opened.result()
+            for each in opened:
+                each.result()
             seed = self.seeds.parameters()
             for side, worker in baselines.items():
                 worker.construct(oracle.init_inputs(seed), seed, self.limits.construct_s, compiled=side == "compiled")
@@ -376,6 +377,8 @@ class Grading:
         finally:
             self.current.verified = stage.verified
             for worker in again:
+                worker.process.sandboxed.end()  # all at once: giving a context back takes a while
+            for worker in again:
                 worker.close()
         workload, timing = self.current.workload, self.evidence.timing
         if timing is not None and peaks is not None and self.problem.floor_ways(workload):
@@ -390,8 +393,7 @@ class Grading:
         seed = self.seeds.parameters()
         for worker in started:
             usable.hold(worker.process.device_bytes)
-            worker.wait_ready()
-            worker.open_device()
+            _open(worker)
             worker.import_program(self.problem.program_of(self.submission), self.limits.import_s)
             arguments = oracle.init_inputs(seed)
             worker.construct(arguments, seed, self.limits.construct_s, destinations=oracle.destinations)
@@ -554,6 +556,14 @@ class Grading:
             log=self.log,
         )
         return fitted(report)
+
+
+def _open(worker: Worker) -> None:
+    """Have it ready for a program that is imported afterwards."""
+    worker.wait_ready()
+    if not worker.process.opened:
+        worker.open_device()
+        worker.rehearse()
 
 
 _NO_SANDBOX = Warning_(

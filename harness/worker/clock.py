@@ -7,6 +7,8 @@ One loop serves every measurement, so that whatever is not the call costs the sa
                 (device mode) events around the call, behind work that is queued already
                 (host mode)   the host's clock around the call and the wait for the device
                 after(turn, result)
+                (device mode) one more event
+    at the end: last(), then the wait for the device
 
 The loop only runs and waits; readings are taken afterwards, since the grader's own clock runs over the loop.
 """
@@ -14,6 +16,7 @@ The loop only runs and waits; readings are taken afterwards, since the grader's 
 from __future__ import annotations
 
 import math
+import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -27,6 +30,9 @@ Call = Callable[[], Any]
 
 _CYCLES_PER_US = 2000
 """Generous for today's clocks: a queue that is held up a little longer than asked does no harm."""
+_LEAD_US = 2000
+"""A loop begins with so much idling, in which the host gets ahead of the device: what holds it up for a moment later is
+in no wall. The first turns are the slowest of the host's, and nothing is queued yet when they are made."""
 _AWAKE_US, _ASLEEP_S = 1000, 0.02
 """A device that has had nothing to do takes a while to be as quick as it can: it is kept busy so long before a loop
 that begins so many seconds after the one before."""
@@ -50,6 +56,9 @@ class Turns:
     """Called before each turn, outside the timed span."""
     after: Callable[[int, Any], None]
     """Called with each result as it is returned, outside the timed span."""
+    last: Callable[[], None]
+    """Called after the last turn, before the device is waited for: what is queued here takes no turn of the host's
+    afterwards."""
 
 
 class CudaClock:
@@ -60,13 +69,14 @@ class CudaClock:
         self._memory = memory
         self._flush = torch.empty(flush_bytes, dtype=torch.uint8, device=device)
         self._cell = torch.zeros(1, device=device)
-        self._events: list[tuple[torch.cuda.Event, torch.cuda.Event]] = []
+        self._events: list[tuple[torch.cuda.Event, torch.cuda.Event, torch.cuda.Event]] = []
         self._elapsed_us: list[float] = []
         self._host_us: list[float] = []
         self._ended = -math.inf
         self.launched_us = 0.0
         """What the host took to queue all turns but the first, which is slower; 0 where it waited for each."""
         self._count = 0
+        self._queued = False
 
     def null(self) -> None:
         """The smallest kernel that torch has: what it reads beside its own duration lies in the clock."""
@@ -75,9 +85,10 @@ class CudaClock:
     def get_ready(self, turns: Turns) -> None:
         """Do what can be done before the loop begins."""
         while len(self._events) < len(turns.calls):
-            self._events.append((torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)))
+            start, end, last = (torch.cuda.Event(enable_timing=True) for _ in range(3))
+            self._events.append((start, end, last))
         self._elapsed_us, self._host_us, self._count = [], [], len(turns.calls)
-        self.launched_us = 0.0
+        self.launched_us, self._queued = 0.0, turns.mode == "device"
         self._memory.reset_limits()
         if time.monotonic() - self._ended > _ASLEEP_S:
             torch.cuda._sleep(_AWAKE_US * _CYCLES_PER_US)
@@ -91,10 +102,14 @@ class CudaClock:
     def _run(self, turns: Turns) -> None:
         if turns.mode == "host":
             self._elapsed_us = self._host_us = _host_readings(turns, self._flush.zero_, self._wait)
+            turns.last()
+            self._wait()
             return
+        if len(turns.calls) > 1 and turns.queue_us:
+            torch.cuda._sleep(_LEAD_US * _CYCLES_PER_US)
         first = 0
         for turn, call in enumerate(turns.calls):
-            start, end = self._events[turn]
+            start, end, last = self._events[turn]
             turns.before(turn)
             if turns.warm and call is not None:
                 call()
@@ -105,9 +120,11 @@ class CudaClock:
             ended = time.perf_counter_ns()
             end.record()
             turns.after(turn, result)
+            last.record()
             self._host_us.append((ended - began) / 1e3)
             first = first or time.perf_counter_ns()
         self.launched_us = (time.perf_counter_ns() - first) / 1e3
+        turns.last()
         torch.cuda.synchronize(self._device)
 
     def queue(self, idle_us: float, *, cold: bool = True) -> None:
@@ -120,8 +137,15 @@ class CudaClock:
     def readings(self) -> tuple[list[float], list[float]]:
         """Microseconds of each call of the last run, and of the host's side of it."""
         if not self._elapsed_us:
-            self._elapsed_us = [start.elapsed_time(end) * 1e3 for start, end in self._events[: self._count]]
+            self._elapsed_us = [start.elapsed_time(end) * 1e3 for start, end, _ in self._events[: self._count]]
         return self._elapsed_us, self._host_us
+
+    def after_us(self) -> float:
+        """Microseconds of the device for what follows a call in a turn, the mean over the last run; 0 where the device
+        was waited for."""
+        if not self._queued:
+            return 0.0
+        return statistics.fmean(end.elapsed_time(last) * 1e3 for _, end, last in self._events[: self._count])
 
     def busy_us(self, call: Call) -> tuple[float, float]:
         """Of a CPU only."""
@@ -152,6 +176,7 @@ class CpuClock:
     def run(self, turns: Turns) -> None:
         """As on a CUDA device in host mode; there is no queue."""
         self._elapsed_us = _host_readings(turns, lambda: self._flush.add_(1), _nothing)
+        turns.last()
 
     def queue(self, idle_us: float, *, cold: bool = True) -> None:
         """There is no queue on a CPU; caches are made cold."""
@@ -161,6 +186,10 @@ class CpuClock:
     def readings(self) -> tuple[list[float], list[float]]:
         """Microseconds of each call of the last run, twice: a CPU is its own host."""
         return self._elapsed_us, self._elapsed_us
+
+    def after_us(self) -> float:
+        """As on a CUDA device in host mode."""
+        return 0.0
 
     def busy_us(self, call: Call) -> tuple[float, float]:
         """Processor time of this process's threads, and wall clock, microseconds, over some calls together."""

@@ -100,7 +100,10 @@ class CudaMemory:
         """
         if self._runtime is None:
             return
-        if self._granularity.value:
+        # Setting it takes half a millisecond, looking at it none.
+        now = ctypes.c_size_t(self._granularity.value)
+        self._runtime.cudaDeviceGetLimit(ctypes.byref(now), _L2_FETCH_GRANULARITY)
+        if now.value != self._granularity.value:
             self._runtime.cudaDeviceSetLimit(_L2_FETCH_GRANULARITY, self._granularity)
         self._runtime.cudaDeviceSetLimit(_PERSISTING_L2_SIZE, ctypes.c_size_t(0))
         self._runtime.cudaCtxResetPersistingL2Cache()

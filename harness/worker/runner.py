@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from harness.wire.digest import COLUMNS, column_sums, seal
+from harness.wire.digest import COLUMNS, WIDE, folded, seal, wide_sums
 from harness.wire.frames import Channel
 from harness.wire.generators import seed_torch
 from harness.wire.mask import mask
@@ -338,9 +338,10 @@ class Runner:
         held = aside(sizes, self._device) if count == 1 else []
         self._memory.poison([])
         self._memory.refill(sizes, count)
-        shape = (count if sealed else 0, len(specs), COLUMNS)
-        sums = torch.zeros(shape, dtype=torch.int64, device=self._device)
-        on_host = torch.empty(shape, dtype=torch.int64, device="cpu", pin_memory=self._device.type == "cuda")
+        shape = (count if sealed else 0, len(specs))
+        wide = torch.zeros((*shape, WIDE), dtype=torch.int64, device=self._device)
+        sums = torch.zeros((*shape, COLUMNS), dtype=torch.int64, device=self._device)
+        on_host = torch.empty((*shape, COLUMNS), dtype=torch.int64, pin_memory=self._device.type == "cuda")
 
         def before(turn: int) -> None:
             if seeds:
@@ -351,8 +352,12 @@ class Runner:
             self._timed.append(kept)
             if sealed:
                 # An output of another form is found out when it is looked at.
-                for leaf, row in zip(kept.call.live, sums[turn], strict=False):
-                    column_sums(flat_bytes(leaf), row)
+                for leaf, row in zip(kept.call.live, wide[turn], strict=False):
+                    wide_sums(flat_bytes(leaf), row)
+
+        def last() -> None:
+            if sealed:
+                on_host.copy_(sums.copy_(folded(wide)), non_blocking=True)
 
         ignored = order["kind"] in ("empty", "null")
         turns = Turns(
@@ -362,6 +367,7 @@ class Runner:
             order["warm"],
             before,
             _forget if ignored else after,
+            last,
         )
         self._memory.settle()
         self._clock.get_ready(turns)
@@ -372,7 +378,6 @@ class Runner:
             if order["masked"]:
                 mask(self._inputs[order["inputs"]], key)
             self._clock.run(turns)
-            on_host.copy_(sums)
             said = seal(on_host)
             self._page.done(said)
         del held
@@ -398,6 +403,7 @@ class Runner:
             "elapsed_us": elapsed_us,
             "host_us": host_us,
             "launched_us": self._clock.launched_us,
+            "after_us": self._clock.after_us(),
         }
 
     def _calls_of(self, order: dict[str, Any], specs: list[TensorSpec]) -> list[Any]:
@@ -411,7 +417,7 @@ class Runner:
             case "null":
                 return [self._clock.null] * turns
             case "probe":
-                sources = [spec.empty(self._device).zero_() for spec in specs]
+                sources = [_words(spec.empty(self._device).zero_()) for spec in specs]
                 return [functools.partial(_flipped, sources)] * turns
             case _:
                 return [None] * turns
@@ -468,14 +474,11 @@ def _forget(*_: object) -> None:
 
 
 def _flipped(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
-    """A call of our own with outputs like the submission's: the bits of these, the other way round.
+    """A call of our own with outputs as large as the submission's: the bits of these, the other way round.
 
     By a kernel: a copy may be made by a copy engine, which leaves other things in L2, and the next turn finds them.
     """
-    outputs = [torch.empty_like(tensor) for tensor in tensors]
-    for tensor, output in zip(tensors, outputs, strict=True):
-        torch.bitwise_not(_words(tensor), out=_words(output))
-    return outputs
+    return [torch.bitwise_not(tensor) for tensor in tensors]
 
 
 def _words(tensor: torch.Tensor) -> torch.Tensor:

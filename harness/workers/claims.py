@@ -119,6 +119,8 @@ class Timed(_Answer):
     host_us: Annotated[list[Microseconds], Field(max_length=4096)]
     launched_us: Microseconds
     """What the host took to queue all turns but the first; 0 where it waited for each."""
+    after_us: Microseconds
+    """What the device took for what follows a call in a turn, in the mean; 0 where it was waited for."""
 
 
 class TracedKernel(_Claim):

@@ -60,6 +60,9 @@ class Supply(Protocol):
     def take(self, terms: Terms, count: int) -> list[WorkerProcess]:
         """Up to `count` on these terms, the caller's from now on. What is missing it starts itself."""
 
+    def leave(self, terms: Terms) -> list[WorkerProcess]:
+        """What is left for no other grading, on these terms, the caller's from now on."""
+
 
 class PreparedWorkers:
     """Workers for one device. A context manager: leaving it ends them."""
@@ -152,6 +155,10 @@ class PreparedWorkers:
             else:
                 slot.end()
         return [process for slot in slots[:count] if (process := self._taken_from(slot, terms)) is not None]
+
+    def leave(self, _terms: Terms) -> list[WorkerProcess]:
+        """Nothing: what this grading does not take waits for the next."""
+        return []
 
     def _taken_from(self, slot: _Slot, terms: Terms) -> WorkerProcess | None:
         """Its process, if that can be used."""
@@ -254,6 +261,7 @@ class PreparedWorkers:
                 self._own = _OwnContext(self._device, self._terms.sandbox)
             before = self._own.memory_used()
             worker.open_device()
+            worker.rehearse()
             after = self._own.memory_used()
             process.device_bytes = 0 if before is None or after is None else max(0, after - before)
             process.is_idle(self._device.lock_name)
@@ -406,6 +414,10 @@ class EarlyWorkers:
                 else:
                     process.close()
         return taken
+
+    def leave(self, terms: Terms) -> list[WorkerProcess]:
+        """All the others: there is one grading."""
+        return self.take(terms, len(self._started))
 
     def _start(self, memory_gb: float | None) -> WorkerProcess:
         return WorkerProcess.start(Terms(self._sandbox.result(), self._place, memory_gb))

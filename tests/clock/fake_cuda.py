@@ -77,6 +77,8 @@ class FakeRuntime:
         self._log = log
         self.error = 0
         """What is pending."""
+        self.granularity = 64
+        """Bytes that a miss fetches."""
         self.cudaGetErrorName = self._text(b"cudaErrorInvalidConfiguration")
         self.cudaGetErrorString = self._text(b"invalid configuration argument")
 
@@ -86,9 +88,9 @@ class FakeRuntime:
         return error
 
     def cudaDeviceGetLimit(self, value: Any, limit: int) -> int:
-        """Bytes that a miss fetches."""
+        """The one that is known here."""
         assert limit == 5
-        value._obj.value = 64
+        value._obj.value = self.granularity
         return 0
 
     def cudaDeviceSetLimit(self, limit: int, value: ctypes.c_size_t) -> int:

@@ -68,11 +68,11 @@ def test_calls_that_became_slower_confirm_nothing_that_was_said_before(
     stage: Any = object.__new__(TimeStage)
     stage._device = torch.device(kind)
     stage._oracle = SimpleNamespace(call_bytes=8)
-    stage._repeats = 2
+    stage._pairs = 2
     stage._evidence = Evidence()
     stage._watch = Watch(_Still())  # type: ignore[arg-type]
     stage._baselines = {"reference": None}
-    stage._processes = Processes(None)  # type: ignore[arg-type]
+    stage._processes = Processes(SimpleNamespace(mode="host", worker=None, fitting=lambda _: 100))  # type: ignore[arg-type]
     stage._processes.singles.extend([(10.0, 900.0)] * 20)
     stage._compared = []
 
@@ -81,12 +81,12 @@ def test_calls_that_became_slower_confirm_nothing_that_was_said_before(
         yield True
 
     stage._alone = stage._blaming = alone
-    stage._batch_turns = lambda _: 100
-    stage._batches = lambda *_: Walls(100)
+    stage._loops = lambda *_: ([Walls(100)], Walls(100))
     stage._block = lambda *_: stage._processes.singles.extend([(later_us, 900.0)] * 3)
-    calibration = SimpleNamespace(turn=SimpleNamespace(us=300.0), single=SimpleNamespace(us=5.0))
-    stage._calibrate = lambda *_: calibration
-    found = stage._confirm(calibration, [[10.0] * 10] * 2, 0.0)
+    stage._flush_us = 100.0
+    clean = SimpleNamespace(probe=SimpleNamespace(us=5.0))
+    stage._probe_alone = lambda *_: clean
+    found = stage._confirm(clean, [[10.0] * 10] * 2, 0.0)
     assert found.confirmed
     judged = judge(stage._evidence).reason.code
     assert (judged == "device.unsteady") == (code is not None)
@@ -121,6 +121,7 @@ def test_no_figure_that_a_worker_may_say_is_too_much_for_an_interval() -> None:
         "elapsed_us": [1e-300, 1e-5, 9e11],
         "host_us": [],
         "launched_us": 0,
+        "after_us": 0,
     }
     claim = claims.parse(said)
     assert isinstance(claim, claims.Timed)

@@ -12,7 +12,7 @@ import pytest
 import torch
 from fake_cuda import FakeCuda, FakeRuntime
 
-from harness.wire.digest import COLUMNS, column_sums, seal
+from harness.wire.digest import COLUMNS, WIDE, folded, seal, wide_sums
 from harness.wire.mask import masked
 from harness.wire.transfer import TensorSpec, flat_bytes
 from harness.worker import memory as memory_module
@@ -62,6 +62,7 @@ def turns_of(cuda: FakeCuda, calls: list[Any], **changes: Any) -> Turns:
         "warm": False,
         "before": lambda turn: cuda.log.append(f"before {turn}"),
         "after": lambda turn, result: cuda.log.append(f"after {turn} {result}"),
+        "last": lambda: cuda.log.append("last"),
     }
     return Turns(**fields | changes)
 
@@ -89,14 +90,18 @@ def test_a_call_stands_alone_between_its_events_behind_idling_and_a_cold_cache(
 ) -> None:
     turns = turns_of(cuda, [call_of(cuda, "a"), call_of(cuda, "b", 3), None])
     assert ran(cuda, clock, turns) == [
-        *("before 0", "sleep 500000", "zero_ flush", "record(1)", "add_ a", "record(2)", "after 0 a"),
-        *("before 1", "sleep 500000", "zero_ flush", "record(3)", *["add_ b"] * 3, "record(4)", "after 1 b"),
-        *("before 2", "sleep 500000", "zero_ flush", "record(5)", "record(6)", "after 2 None"),
+        "sleep 4000000",  # in which the host gets ahead
+        *("before 0", "sleep 500000", "zero_ flush", "record(1)", "add_ a", "record(2)", "after 0 a", "record(3)"),
+        *("before 1", "sleep 500000", "zero_ flush", "record(4)", *["add_ b"] * 3, "record(5)", "after 1 b"),
+        *("record(6)", "before 2", "sleep 500000", "zero_ flush", "record(7)", "record(8)", "after 2 None"),
+        "record(9)",
+        "last",
         "wait",
     ]
     elapsed, host = clock.readings()
     assert elapsed == pytest.approx([1.0, 3.0, 0.0])
     assert len(host) == 3
+    assert clock.after_us() == 0.0
     # A shorter loop afterwards has the first events again, and no reading of the longer one.
     ran(cuda, clock, turns_of(cuda, [call_of(cuda, "c", 2)]))
     assert clock.readings()[0] == pytest.approx([2.0])
@@ -105,23 +110,40 @@ def test_a_call_stands_alone_between_its_events_behind_idling_and_a_cold_cache(
 
 def test_a_warm_call_is_made_twice_and_nothing_comes_between_but_idling(cuda: FakeCuda, clock: CudaClock) -> None:
     log = ran(cuda, clock, turns_of(cuda, [call_of(cuda, "a")], warm=True))
-    assert log == ["before 0", "add_ a", "sleep 500000", "record(1)", "add_ a", "record(2)", "after 0 a", "wait"]
+    assert log == [
+        "before 0",
+        "add_ a",
+        "sleep 500000",
+        "record(1)",
+        "add_ a",
+        "record(2)",
+        "after 0 a",
+        "record(3)",
+        "last",
+        "wait",
+    ]
 
 
 def test_by_the_hosts_clock_the_device_is_waited_for_before_and_after(cuda: FakeCuda, clock: CudaClock) -> None:
     log = ran(cuda, clock, turns_of(cuda, [call_of(cuda, "a")] * 2, mode="host"))
     turn = ["zero_ flush", "wait", "add_ a", "wait"]
-    assert log == ["before 0", *turn, "after 0 a", "before 1", *turn, "after 1 a"]
+    assert log == ["before 0", *turn, "after 0 a", "before 1", *turn, "after 1 a", "last", "wait"]
     assert clock.readings()[0] == clock.readings()[1]
     assert len(clock.readings()[0]) == 2
 
 
-def test_before_a_loop_limits_are_set_back_and_the_device_is_woken(cuda: FakeCuda, clock: CudaClock) -> None:
+def test_before_a_loop_limits_are_set_back_and_the_device_is_woken(
+    cuda: FakeCuda, runtime: FakeRuntime, clock: CudaClock
+) -> None:
     clock.get_ready(turns_of(cuda, [None]))
-    assert cuda.log == ["limit 5 64", "limit 6 0", "reset L2", "sleep 2000000", "wait"]
+    assert cuda.log == ["limit 6 0", "reset L2", "sleep 2000000", "wait"]
     clock.run(turns_of(cuda, [None]))
     cuda.log.clear()
     clock.get_ready(turns_of(cuda, [None]))  # it has not had the time to fall asleep
+    assert cuda.log == ["limit 6 0", "reset L2", "wait"]
+    runtime.granularity = 128  # as a submission sets it
+    cuda.log.clear()
+    clock.get_ready(turns_of(cuda, [None]))
     assert cuda.log == ["limit 5 64", "limit 6 0", "reset L2", "wait"]
     # What the device does not know is no error of anybody's.
     clock._memory.check_errors("a call")
@@ -226,14 +248,15 @@ def test_inputs_can_be_read_only_once_the_loop_has_begun(cuda: FakeCuda, clock: 
     after = cuda.log[ready:]
     assert after.index("call") > max(at for at, what in enumerate(after) if "xor" in what)
     assert after.count("zero_ flush") == after.count("call") == count
-    assert after[-2:] == ["wait", f"copy_ {count * COLUMNS * 8}"]
+    # What the seal is made of is queued before the device is waited for.
+    assert after[-3:] == [*[f"copy_ {count * COLUMNS * 8}"] * 2, "wait"]
     assert all(torch.equal(got, wanted) for got, wanted in zip(seen, inputs, strict=True))
     assert answer["type"] == "ran"
     assert runner.ticket == b"12345678".hex()
-    sums = torch.zeros(count, 1, COLUMNS, dtype=torch.int64)
+    wide = torch.zeros(count, 1, WIDE, dtype=torch.int64)
     for number, each in enumerate(inputs):
-        column_sums(flat_bytes(each * 2), sums[number, 0])
-    assert answer["seal"] == seal(sums).hex() == os.pread(page_fd, 16, 24).hex()
+        wide_sums(flat_bytes(each * 2), wide[number, 0])
+    assert answer["seal"] == seal(folded(wide)).hex() == os.pread(page_fd, 16, 24).hex()
     assert os.pread(page_fd, 8, 16) == b"12345678"
     cuda.log.append("wait")  # events are read in `times`, after what else is asked of the device
     told = runner.times(order)

@@ -7,10 +7,11 @@ from collections.abc import Callable
 
 import pytest
 
-from harness.clock.outside import Agreement, Calibration, Estimate, Leeway, Walls, agreement
+from harness.clock.outside import Agreement, Calibration, Estimate, Leeway, Singles, Walls, agreement
 
-TURN_US, RTT_S, OFFSET_US, LOOP_US = 280.0, 4e-4, 2.4, 0.7
-"""A turn beside its call, the way there and back, what events read beside a kernel, and what more in a loop."""
+TURN_US, RTT_S, OFFSET_US, LOOP_US, DIGEST_US = 225.0, 4e-4, 2.4, 0.7, 55.0
+"""A turn beside its call and its digest, the way there and back, what events read beside a kernel, what more in a loop,
+and what a digest takes."""
 
 
 LEEWAY = Leeway(apart=0.02, noisier=3.0, skew=0.1)
@@ -24,16 +25,18 @@ def walls(
     repeats: int = 6,
     held_up_s: float = 0.0,
     uneven_s: float = 0.0,
+    digest_us: float = DIGEST_US,
+    said_digest_us: float | None = None,
 ) -> Walls:
     """`held_up_s` is what short loops are made longer by, `uneven_s` all but the first of each length."""
     found = Walls(turns)
     for number in range(repeats):
         for count in (found.short, found.long):
-            wall_s = RTT_S + count * (TURN_US + call_us) / 1e6 + rng.expovariate(1 / 2e-5)
+            wall_s = RTT_S + count * (TURN_US + digest_us + call_us) / 1e6 + rng.expovariate(1 / 2e-5)
             wall_s += held_up_s if count == found.short else 0.0
             wall_s += uneven_s if number else 0.0
             readings = [said_us + OFFSET_US + LOOP_US + rng.gauss(0, 0.3) for _ in range(count)]
-            found.add(count, wall_s, readings)
+            found.add(count, wall_s, readings, digest_us if said_digest_us is None else said_digest_us)
     return found
 
 
@@ -46,6 +49,9 @@ def compared(
     in_loops_us: float | None = None,
     held_up_s: float = 0.0,
     uneven_s: float = 0.0,
+    digest_us: float = DIGEST_US,
+    said_digest_us: float | None = None,
+    repeats: int = 6,
     seed: int = 1,
 ) -> Agreement:
     """A call that takes `call_us`, is said to take `said_us`, and takes `alone_us` when it is alone. `singles` tells by
@@ -53,15 +59,12 @@ def compared(
     rng = random.Random(seed)
     said_us = call_us if said_us is None else said_us
     alone_us = call_us if alone_us is None else alone_us
-    probe = walls(5.0, 5.0, rng)
+    probe = walls(5.0, 5.0, rng, repeats=repeats)
 
     def wall(call: float) -> float:
         return 800 + call + rng.gauss(0, 10)
 
-    calibration = Calibration(
-        probe.turn,
-        probe.once,
-        probe.inside,
+    lone = Singles(
         Estimate(5.0 + OFFSET_US, 0.03),
         [wall(5.0) - 5.0 - OFFSET_US for _ in range(40)],
         Estimate(OFFSET_US, 0.05),
@@ -69,9 +72,17 @@ def compared(
     alone = [(said_us, alone_us) if singles is None else singles(number) for number in range(100)]
     in_loops = (call_us, said_us) if in_loops_us is None else (in_loops_us, in_loops_us)
     return agreement(
-        walls(*in_loops, rng, held_up_s=held_up_s, uneven_s=uneven_s),
+        walls(
+            *in_loops,
+            rng,
+            repeats=repeats,
+            held_up_s=held_up_s,
+            uneven_s=uneven_s,
+            digest_us=digest_us,
+            said_digest_us=said_digest_us,
+        ),
         [(said + rng.gauss(0, 0.3), wall(took)) for said, took in alone],
-        calibration,
+        Calibration(lone, probe),
         LEEWAY,
         rounding_us=0.032,
     )
@@ -144,3 +155,46 @@ def test_loops_that_are_uneven_on_purpose_excuse_no_claim(call_us: float) -> Non
     found = compared(call_us, said_us=call_us / 2, alone_us=call_us / 2, uneven_s=140 * call_us / 2e6)
     assert found.outside_us - found.inside_us == pytest.approx(call_us / 2, abs=2)
     assert not found.confirmed
+
+
+def test_digests_that_take_another_process_a_little_longer_are_no_time_of_the_call() -> None:
+    for digest_us in (DIGEST_US * 0.96, DIGEST_US * 1.04):
+        found = compared(65.0, digest_us=digest_us)
+        assert found.confirmed
+        assert found.outside_us == pytest.approx(65.0, abs=0.65)
+
+
+def test_a_digest_that_is_said_to_take_longer_hides_no_more_than_processes_differ_by() -> None:
+    """What is not said of the call is said of its digest."""
+    hidden_us = 15.0
+    found = compared(65.0, said_us=65.0 - hidden_us, alone_us=50.0, said_digest_us=DIGEST_US + hidden_us)
+    assert found.outside_us - found.inside_us == pytest.approx(hidden_us - 0.05 * DIGEST_US, abs=1)
+    assert not found.confirmed
+
+
+def test_two_of_a_few_pairs_that_are_the_same_by_chance_make_nothing_sure() -> None:
+    walls_ = Walls(8)
+    for long_s in (8e-4, 8e-4, 8.7e-4):
+        walls_.add(1, 1e-4, [5.0], 0.0)
+        walls_.add(8, long_s, [5.0] * 8, 0.0)
+    assert walls_.net.us == pytest.approx(100)
+    assert walls_.net.error_us > 2
+
+
+def test_a_device_that_drifts_drifts_for_both() -> None:
+    """Pairs follow each other: half way through, every turn takes 3 us more."""
+    for seed in range(10):
+        rng = random.Random(seed)
+        first, second = Walls(140), Walls(140)
+        for number in range(6):
+            for found, call_us in ((first, 5.0), (second, 20.0)):
+                pair = walls(call_us + 3.0 * (number > 2), call_us, rng, repeats=1)
+                found.short_s += pair.short_s
+                found.long_s += pair.long_s
+                found.digests_us += pair.digests_us
+        assert second.net.us - first.net.us == pytest.approx(15.0, abs=1.6)
+
+
+@pytest.mark.parametrize("repeats", [3, 6])
+def test_honest_clocks_agree_with_few_pairs_as_well(repeats: int) -> None:
+    assert all(compared(5.0, seed=seed, repeats=repeats).confirmed for seed in range(100))

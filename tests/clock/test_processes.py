@@ -14,6 +14,9 @@ class _Bench:
         self.mode, self.queue_us, self.still = mode, queue_us, 0
         self.worker = self
 
+    def follow(self, first: _Bench) -> None:
+        self.mode, self.queue_us = first.mode, first.queue_us
+
     @contextlib.contextmanager
     def stopped(self) -> Iterator[None]:
         self.still += 1
@@ -41,7 +44,7 @@ def test_by_turns_with_figures_of_their_own_while_the_others_are_held() -> None:
 
 
 def test_all_are_timed_in_one_way() -> None:
-    first, second = _Bench("device", 150.0), _Bench("host", 260.0)
+    first, second = _Bench("host", 260.0), _Bench("device", 150.0)
     Processes(first).add(second)  # type: ignore[arg-type]
     assert (first.mode, second.mode) == ("host", "host")
     assert first.queue_us == second.queue_us == 260.0

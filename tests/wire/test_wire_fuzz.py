@@ -160,7 +160,15 @@ def frame(body: bytes) -> bytes:
         frame(b'{"type": "done", "x": NaN}'),
         frame(
             json.dumps(
-                {"type": "timed", "outputs": [], "elapsed_us": [-1], "host_us": [0], "launched_us": 0, "ticket": ""}
+                {
+                    "type": "timed",
+                    "outputs": [],
+                    "elapsed_us": [-1],
+                    "host_us": [0],
+                    "launched_us": 0,
+                    "after_us": 0,
+                    "ticket": "",
+                }
             ).encode()
         ),
         frame(b'{"type": "done"}') + b"\x00\x00",

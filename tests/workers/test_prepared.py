@@ -29,6 +29,7 @@ from harness.workers import prepared as prepared_module
 from harness.workers import process as worker_process
 from harness.workers.prepared import EarlyWorkers, PreparedWorkers
 from harness.workers.process import Terms
+from harness.workers.worker import Worker
 
 
 @pytest.fixture(autouse=True)
@@ -159,10 +160,13 @@ def test_on_a_gpu_what_a_context_takes_is_known_and_who_has_one_is_listed_until_
     sandbox: QuickSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(prepared_module, "_OwnContext", FakeContext)
+    rehearsed: list[Worker] = []
+    monkeypatch.setattr(Worker, "rehearse", lambda worker: rehearsed.append(worker))
     info = DeviceInfo(kind="cuda", name="GPU", torch="2", python="3", platform="Linux")
     device = Device("cuda", 0, "GPU-1", info)
     with PreparedWorkers(device, sandbox, count=2) as pool:
         assert pool.wait(20)
+        assert len(rehearsed) == 2
         assert FakeContext.idle
         assert idle("GPU-1") == set(pool.pids)
         with pool.in_use():
