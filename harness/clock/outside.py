@@ -10,8 +10,7 @@
     whole     outside + (once - the probe's) / long: the same from long loops alone. Who holds up short loops makes the
               difference of the two smaller, and this one no smaller
 
-Long and short loops follow each other, and those of the probe those of the submission, since a device's state drifts;
-each pair gives a turn, and the median of these counts.
+Long and short loops follow each other, and those of the probe those of the submission, since a device's state drifts.
 
 The probe is one kernel that makes outputs like the submission's, in the reference's process, which is clean. It is held
 against the mean of the inside readings of the same calls; how far apart they may be comes from the spread of the walls.
@@ -71,6 +70,9 @@ class Walls:
 
     long: int
     """Turns of a long one."""
+    in_pairs: bool = True
+    """Whether each pair gives a turn, and the median of these counts: right for a device of its own, whose state
+    drifts. Else the shortest of each length count: right for a CPU, where other work makes any wall longer."""
     short_s: list[float] = field(default_factory=list)
     """Walls of the short ones, seconds."""
     long_s: list[float] = field(default_factory=list)
@@ -106,7 +108,12 @@ class Walls:
     @property
     def net(self) -> Estimate:
         """The time of a turn without its digest."""
-        return _of_pairs([turn - digest for turn, digest in zip(self.turns_us, self.digests_us, strict=True)])
+        if self.in_pairs:
+            return _of_pairs([turn - digest for turn, digest in zip(self.turns_us, self.digests_us, strict=True)])
+        short, long = sorted(self.short_s), sorted(self.long_s)
+        more = self.long - self.short
+        apart = math.hypot(_apart(short), _apart(long))
+        return Estimate((long[0] - short[0]) / more * 1e6 - self.digest_us, apart / more * 1e6)
 
     @property
     def digest_us(self) -> float:
@@ -116,6 +123,11 @@ class Walls:
     @property
     def once(self) -> Estimate:
         """What a loop costs beside its turns."""
+        if not self.in_pairs:
+            short, net = sorted(self.short_s), self.net
+            turn_us = net.us + self.digest_us
+            error_us = math.hypot(_apart(short) * 1e6, self.short * net.error_us)
+            return Estimate(short[0] * 1e6 - self.short * turn_us, error_us)
         pairs = zip(self.short_s, self.turns_us, strict=True)
         return _of_pairs([short * 1e6 - self.short * turn for short, turn in pairs])
 
@@ -192,6 +204,12 @@ class Agreement:
 def shorter(turns: int) -> int:
     """Turns of the short loop beside a long one, of two turns or more."""
     return max(1, turns // _SHORTER)
+
+
+def _apart(walls: Sequence[float]) -> float:
+    """Half of how far others are from the shortest of these sorted walls: the third, as one may be as short by chance,
+    or the one in the middle, on a machine that is never quiet."""
+    return (walls[max(min(2, len(walls) - 1), len(walls) // 2)] - walls[0]) / 2 if len(walls) > 1 else walls[0]
 
 
 def estimate(values: Sequence[float]) -> Estimate:

@@ -419,15 +419,20 @@ class TimeStage:
                 self._look_at(samples[turn], "live", f"batch{turn}")
 
         clean, first = self._baselines["reference"], self._processes.bench
-        measured, probed = [Walls(turns) for _ in range(len(self._processes))], Walls(turns)
+        in_pairs = self._device.type == "cuda"
+        measured = [Walls(turns, in_pairs) for _ in range(len(self._processes))]
+        probed = Walls(turns, in_pairs)
         for _ in self._each_process():
             self._processes.bench.find_memory(turns)
-        for number in range(repeats + 1):
+        # A CPU's caches are the other process's after each turn.
+        for number, count in enumerate([1] * repeats if in_pairs else [repeats]):
             with self._alone("reference"), self._blaming("reference"):
-                # The first finds memory.
-                clean.probe_pair(probed if number else Walls(turns), first.mode, first.queue_us)
-            if number:
-                for walls, _ in zip(measured, self._each_process(), strict=True):
+                if not number:
+                    clean.probe_pair(Walls(turns), first.mode, first.queue_us)  # finds memory
+                for _ in range(count):
+                    clean.probe_pair(probed, first.mode, first.queue_us)
+            for walls, _ in zip(measured, self._each_process(), strict=True):
+                for _ in range(count):
                     self._processes.bench.pair(walls, look)
         return measured, probed
 

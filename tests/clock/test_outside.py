@@ -27,9 +27,10 @@ def walls(
     uneven_s: float = 0.0,
     digest_us: float = DIGEST_US,
     said_digest_us: float | None = None,
+    in_pairs: bool = True,
 ) -> Walls:
     """`held_up_s` is what short loops are made longer by, `uneven_s` all but the first of each length."""
-    found = Walls(turns)
+    found = Walls(turns, in_pairs)
     for number in range(repeats):
         for count in (found.short, found.long):
             wall_s = RTT_S + count * (TURN_US + digest_us + call_us) / 1e6 + rng.expovariate(1 / 2e-5)
@@ -198,3 +199,13 @@ def test_a_device_that_drifts_drifts_for_both() -> None:
 @pytest.mark.parametrize("repeats", [3, 6])
 def test_honest_clocks_agree_with_few_pairs_as_well(repeats: int) -> None:
     assert all(compared(5.0, seed=seed, repeats=repeats).confirmed for seed in range(100))
+
+
+@pytest.mark.parametrize("held_up_s", [0.0, 0.01])
+def test_where_other_work_makes_walls_longer_the_shortest_count(held_up_s: float) -> None:
+    """All but the first pair are held up, by as much as other work likes."""
+    rng = random.Random(7)
+    found = walls(5.0, 5.0, rng, uneven_s=held_up_s, digest_us=0.0, in_pairs=False)
+    assert found.net.us == pytest.approx(TURN_US + 5.0, abs=0.7)
+    assert found.once.us == pytest.approx(1e6 * RTT_S, abs=30)
+    assert (found.net.error_us > 10) == (held_up_s > 0)
