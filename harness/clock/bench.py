@@ -33,6 +33,8 @@ _QUEUE_MAX_US = 2000.0
 _QUEUE_MARGIN = 1.7
 """A batch idles so many times as long as the host was seen to need for a turn, digests and all: a device that waits for
 the host shows the host's time and not its own, and a host that is quick now may be half as quick in the next loop."""
+_AT_LEAST = 0.7
+"""Of what is queued before a call and of the time of an empty turn, to be sure that a turn takes no less."""
 _LONG_US = 500.0
 """A call that takes longer keeps the device busy while the host queues the next turn."""
 _LONGER, _WAITED_US, _WAITED_SHARE = 8.0, 20.0, 0.2
@@ -90,6 +92,8 @@ class Bench:
         self.mode: Literal["device", "host"] = "device" if worker.torch_device.type == "cuda" else "host"
         self.queue_us = _QUEUE_MIN_US
         """Queued before each call of a batch; loops that it is held against must queue the same."""
+        self.flush_us = 0.0
+        """What an empty turn takes with nothing queued, as far as that is known."""
 
     @property
     def loop(self) -> Loop:
@@ -113,6 +117,7 @@ class Bench:
         `flush_us` is the time of an empty turn: what is queued hides that and no more of the host's side. Returns the
         reading of a call, microseconds, in which nothing has been taken off yet.
         """
+        self.flush_us = flush_us
         elapsed_us = self.single().elapsed_us
         if self.mode == "device":
             behind = [self.single() for _ in range(3)]
@@ -129,25 +134,29 @@ class Bench:
                 self.queue_us = QUEUE_US
                 turns = self.fitting(_SOME)
                 self._batch(turns, None)
-                self.queue_us = _queue_us(self._batch(turns, None) / (turns - 1), flush_us)
+                self.queue_us = _queue_us(self._batch(turns, None) / (turns - 1), flush_us + elapsed_us)
         self.forget()
         return elapsed_us
 
     def follow(self, first: Bench) -> None:
         """Let first calls do what first calls do, and be timed as another process of the same submission is."""
-        self.mode, self.queue_us = first.mode, first.queue_us
+        self.mode, self.queue_us, self.flush_us = first.mode, first.queue_us, first.flush_us
         for _ in range(_FIRST):
             self.single()
         self.forget()
 
-    def probe_queue_us(self, flush_us: float) -> float:
+    def probe_queue_us(self) -> float:
         """What loops of the probe have to idle between calls for this process's host to keep ahead."""
         own = replace(self.loop, kind="probe", mode="device", sealed=True, restore_buffers=False)
-        loop = replace(own, turns=self.fitting(_SOME), queue_us=QUEUE_US)
+        loop = self._resting(replace(own, turns=self.fitting(_SOME), queue_us=QUEUE_US))
         for _ in range(2):  # the first finds memory
             self.worker.time(loop, _LIMIT_S)
-            launched_us = self.worker.times(loop).launched_us
-        return _queue_us(launched_us / (loop.turns - 1), flush_us)
+            timed = self.worker.times(loop)
+        busy_us = self.flush_us + statistics.median(timed.elapsed_us)
+        return _queue_us(timed.launched_us / (loop.turns - 1), busy_us)
+
+    def _resting(self, loop: Loop) -> Loop:
+        return replace(loop, rest_us=_AT_LEAST * (loop.queue_us + self.flush_us)) if loop.mode == "device" else loop
 
     def fitting(self, turns: int) -> int:
         """So many turns of a batch, or as many as there is memory for; at least two."""
@@ -226,7 +235,7 @@ class Bench:
         """The same with the probe, as another process does it."""
         for count in (walls.short, walls.long):
             own = replace(self.loop, turns=count, kind="probe", sealed=True, restore_buffers=False)
-            loop = replace(own, mode=mode, queue_us=queue_us)
+            loop = self._resting(replace(own, mode=mode, queue_us=queue_us))
             wall_s = self.worker.time(loop, _LIMIT_S).wall_s
             timed = self.worker.times(loop)
             walls.add(count, wall_s, timed.elapsed_us, timed.after_us)
@@ -270,7 +279,7 @@ class Bench:
         loop = replace(
             self.loop, turns=turns, inputs="pool", sealed=True, seeds=self._call_seeds([call for _, call in seeds])
         )
-        ran = self.worker.time(loop, self._limit_s * turns)
+        ran = self.worker.time(self._resting(loop), self._limit_s * turns)
         timed = self.worker.times(loop, "batch")
         if walls is not None:
             walls.add(turns, ran.wall_s, timed.elapsed_us, timed.after_us)
@@ -296,9 +305,9 @@ class Bench:
         return tuple(seeds) if self._oracle.draws else ()
 
 
-def _queue_us(host_us: float, flush_us: float) -> float:
-    """What to idle between calls where the host takes so long to queue a turn."""
-    return min(max(_QUEUE_MIN_US, _QUEUE_MARGIN * host_us - flush_us), _QUEUE_MAX_US)
+def _queue_us(host_us: float, busy_us: float) -> float:
+    """What to idle between calls where the host takes so long to queue a turn, of which the device is busy so long."""
+    return min(max(_QUEUE_MIN_US, _QUEUE_MARGIN * host_us - busy_us), _QUEUE_MAX_US)
 
 
 class OutputChanged(Exception):

@@ -224,7 +224,7 @@ class TimeStage:
         if candidate.mode == "device":
             # Hosts differ by process: the one whose loops they are held against has to keep ahead as well.
             with candidate.worker.stopped(), self._blaming("reference"):
-                candidate.queue_us = max(candidate.queue_us, reference.probe_queue_us(self._flush_us))
+                candidate.queue_us = max(candidate.queue_us, reference.probe_queue_us())
         if self._again is not None and self._is_short(candidate, call_us, goal):
             with candidate.worker.stopped():
                 asked = time.monotonic()

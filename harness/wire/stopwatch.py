@@ -5,8 +5,10 @@
 
 The grader's process has threads that watch and read, and each of them may hold it up for a millisecond; a message on a
 socket takes now a tenth of one, now three. The stopwatch only writes `go`, looks at `done` without a pause, and says
-how long that took. The ticket of a `done` did not exist before its `go`. Run as a script it is that process, which is
-up in a few hundredths of a second, since nothing but the standard library is needed.
+how long that took. While a loop can't have ended yet it rests: who looks without a pause may share a core with the
+worker's thread, which then is half as quick at queueing calls. The ticket of a `done` did not exist before its `go`.
+Run as a script it is that process, which is up in a few hundredths of a second, since nothing but the standard library
+is needed.
 """
 
 from __future__ import annotations
@@ -28,8 +30,8 @@ SEAL_BYTES = 16
 _TICKET, _KEY, _DONE, _SEAL = 0, 8, 16, 24
 """Where things are on the page."""
 _PAGE_BYTES = 4096
-_REQUEST = struct.Struct("!d?8s8s")
-"""Seconds at most, whether to wait busily, ticket, key."""
+_REQUEST = struct.Struct("!d?d8s8s")
+"""Seconds at most, whether to wait busily, seconds to rest before, ticket, key."""
 _ANSWER = struct.Struct("!dd?16s")
 """When `go` was written and when `done` was there (time.perf_counter of this machine), whether it was there, seal."""
 _LOOK_EVERY = 4096
@@ -72,14 +74,16 @@ class Stopwatch:
         finally:
             theirs.close()
 
-    def time(self, ticket: bytes, key: int, *, limit_s: float, spin: bool, gone: Callable[[], bool]) -> Timed:
-        """Tell the worker to begin and wait for its end.
+    def time(
+        self, ticket: bytes, key: int, *, limit_s: float, spin: bool, gone: Callable[[], bool], rest_s: float = 0.0
+    ) -> Timed:
+        """Tell the worker to begin and wait for its end, of which nothing is seen for `rest_s` seconds.
 
         That is the page's `done` (with `spin`), a message on the socket, the limit, or the moment in which `gone` says
         that the worker has ended although its socket lives on.
         """
         began = time.perf_counter()
-        self._control.sendall(_REQUEST.pack(limit_s, spin, ticket, key.to_bytes(8, "big")))
+        self._control.sendall(_REQUEST.pack(limit_s, spin, rest_s, ticket, key.to_bytes(8, "big")))
         ended = False
         while not select.select([self._control], [], [], _LOOK_UP_S)[0]:
             if ended:
@@ -130,10 +134,12 @@ def _all_of(sock: socket.socket, count: int) -> bytes:
 def _serve(control: socket.socket, wire_fd: int, page: mmap.mmap) -> None:
     """Answer requests until the grader is gone."""
     while True:
-        limit_s, spin, ticket, key = _REQUEST.unpack(_all_of(control, _REQUEST.size))
+        limit_s, spin, rest_s, ticket, key = _REQUEST.unpack(_all_of(control, _REQUEST.size))
         page[_KEY : _KEY + 8] = key
         sent = time.perf_counter()
         page[_TICKET : _TICKET + 8] = ticket
+        if rest_s:
+            time.sleep(rest_s)
         turns = 0
         while spin and page[_DONE : _DONE + 8] != ticket:
             turns += 1

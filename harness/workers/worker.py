@@ -311,6 +311,7 @@ class Worker:
             limit_s=min(limit_s, max(0.0, self._patience_s - self._waited_s)),
             # On a CPU a busy wait would take from the loop what it waits for.
             spin=self._device.kind == "cuda",
+            rest_s=loop.turns * loop.rest_us / 1e6,
             gone=self._gone,
         )
         self._waited_s += timed.ended - timed.began

@@ -26,9 +26,11 @@ class Ends:
     page: Page
     sock: socket.socket
 
-    def time(self, limit_s: float = 20.0, *, key: int = 0, spin: bool = True, gone: bool = False) -> Timed:
+    def time(
+        self, limit_s: float = 20.0, *, key: int = 0, spin: bool = True, gone: bool = False, rest_s: float = 0.0
+    ) -> Timed:
         ticket = secrets.token_bytes(8)
-        return self.watch.time(ticket, key, limit_s=limit_s, spin=spin, gone=lambda: gone)
+        return self.watch.time(ticket, key, limit_s=limit_s, spin=spin, gone=lambda: gone, rest_s=rest_s)
 
     def working(self, act: Callable[[int], None]) -> threading.Thread:
         thread = threading.Thread(target=lambda: act(self.page.wait_for_go()[0]))
@@ -69,6 +71,14 @@ def test_a_loop_is_timed_from_go_to_done(ends: Ends, spin: bool) -> None:
         assert found.done
         assert found.seal == SEAL.hex()
         assert found.began < seen[0] < seen[1] < found.ended
+
+
+def test_who_ends_before_it_is_possible_gains_nothing(ends: Ends) -> None:
+    thread = ends.working(lambda _: ends.page.done(SEAL))
+    found = ends.time(rest_s=0.2)
+    thread.join()
+    assert found.done
+    assert found.ended - found.began >= 0.2
 
 
 def test_an_end_that_was_said_before_is_no_end(ends: Ends) -> None:
