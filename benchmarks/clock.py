@@ -13,23 +13,41 @@ How attacks on it end says `harness selftest --only timing`.
 from __future__ import annotations
 
 import argparse
+import functools
 import math
 import multiprocessing
+import multiprocessing.util
 import statistics
 import sys
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from harness.workers.prepared import PreparedWorkers
 
 ROOT = Path(__file__).resolve().parent.parent
 PROBLEM = ROOT / "benchmarks" / "problems" / "scale"
 
 
 def grade_once(submission: str, workload: str) -> dict[str, Any]:
-    """One grading, as data. Runs in a process of the pool."""
+    """One grading in processes of its own, as data. Runs in a process of the pool."""
     from harness import grade
 
-    return grade(PROBLEM, submission, workload=workload, device="cuda").model_dump(mode="json")
+    report = grade(PROBLEM, submission, workload=workload, device="cuda", prepared=_workers())
+    return report.model_dump(mode="json")
+
+
+@functools.cache
+def _workers() -> PreparedWorkers:
+    """Of this process of the pool: they import torch while another one has the device."""
+    from harness import sandbox
+    from harness.machine.device import open_device
+    from harness.workers.prepared import PreparedWorkers
+
+    workers = PreparedWorkers(open_device("cuda"), sandbox.default(), contexts=False)
+    multiprocessing.util.Finalize(None, workers.close, exitpriority=1)
+    return workers
 
 
 def graded(jobs: list[tuple[str, str]], at_once: int) -> list[dict[str, Any]]:

@@ -121,6 +121,8 @@ class PreparedWorkers:
     @contextlib.contextmanager
     def in_use(self) -> Iterator[None]:
         """Around a grading: nothing is started meanwhile, and what was taken is made up for afterwards."""
+        if not self._contexts:
+            self._replace()  # the next grading may follow the one before at once
         with self._changing:
             self._in_use = True
         if self._own is not None:
@@ -146,11 +148,12 @@ class PreparedWorkers:
             slots = [slot for slot in slots if not slot.taken and slot.preparing is not None]
             for slot in slots:
                 slot.taken = True
-            for slot in slots[:count]:
+            # Where others have the device in turn it is never quiet, and what is needed later imports torch meanwhile.
+            for slot in slots[:count] if self._contexts else slots:
                 slot.wanted.set()
         # One that is still importing torch, and is not needed, must not do so beside this grading.
         for slot in slots[count:]:
-            if slot.ready(self._contexts):
+            if slot.ready(self._contexts) or not self._contexts:
                 slot.taken = False
             else:
                 slot.end()
@@ -187,19 +190,23 @@ class PreparedWorkers:
     def _tend(self) -> None:
         """In a thread: look after the slots until closed."""
         while not self._closed:
-            with self._changing:
-                due = not self._in_use and not self._closed and time.monotonic() >= self._not_before
-                slots = [slot for slot in self._slots if due and not self._good(slot)]
-                for slot in slots:
-                    self._slots[self._slots.index(slot)] = fresh = _Slot()
-                    fresh.preparing = threading.Thread(
-                        target=self._prepare, args=(fresh, self._terms), name="preparing", daemon=True
-                    )
-                    fresh.preparing.start()
-            for slot in slots:
-                slot.end()
+            self._replace()
             self._wake.wait(_LOOK_EVERY_S)
             self._wake.clear()
+
+    def _replace(self) -> None:
+        """Between gradings, begin to prepare others for what was taken, has died or is old, and end those."""
+        with self._changing:
+            due = not self._in_use and not self._closed and time.monotonic() >= self._not_before
+            slots = [slot for slot in self._slots if due and not self._good(slot)]
+            for slot in slots:
+                self._slots[self._slots.index(slot)] = fresh = _Slot()
+                fresh.preparing = threading.Thread(
+                    target=self._prepare, args=(fresh, self._terms), name="preparing", daemon=True
+                )
+                fresh.preparing.start()
+        for slot in slots:
+            slot.end()
 
     def _good(self, slot: _Slot) -> bool:
         """Whether what is in a slot can stay there."""

@@ -134,6 +134,20 @@ def test_a_context_is_made_only_with_the_lock_held(sandbox: QuickSandbox) -> Non
             process.close()
 
 
+def test_where_others_take_turns_all_start_while_one_of_them_has_the_device(sandbox: QuickSandbox) -> None:
+    """What a grading needs later must not import torch while it has the device."""
+    with DeviceLock("cpu").held(), PreparedWorkers(open_device("cpu"), sandbox, count=3, contexts=False) as pool:
+        for begun in (3, 6):
+            with pool.in_use():
+                processes = pool.take(terms(sandbox), 1)
+                assert becomes(lambda begun=begun: len(sandbox.started) == begun)  # type: ignore[misc]
+                processes += pool.take(terms(sandbox), 2)
+                assert len(processes) == 3
+                assert len(sandbox.started) == begun
+                for process in processes:
+                    process.close()
+
+
 class FakeContext:
     """This process's own on a GPU of which each context takes 600 MB."""
 
