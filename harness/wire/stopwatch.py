@@ -6,7 +6,7 @@
 The grader's process has threads that watch and read, and each of them may hold it up for a millisecond; a message on a
 socket takes now a tenth of one, now three. The stopwatch only writes `go`, looks at `done` without a pause, and says
 how long that took. While a loop can't have ended yet it rests: who looks without a pause may share a core with the
-worker's thread, which then is half as quick at queueing calls. The ticket of a `done` did not exist before its `go`.
+worker's thread, which queues calls meanwhile. The ticket of a `done` did not exist before its `go`.
 Run as a script it is that process, which is up in a few hundredths of a second, since nothing but the standard library
 is needed.
 """
