@@ -1,0 +1,85 @@
+"""How loops are ordered: the same idling on both sides, and rest for who waits for their end. The worker is a fake."""
+
+from __future__ import annotations
+
+import itertools
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from harness.clock import bench as benches
+from harness.clock.bench import Bench
+from harness.clock.outside import Walls
+from harness.workers.loop import Loop, Ran
+
+
+class _Worker:
+    """Writes down the loops that it is given; each turn takes 200 us, of which the host needs `host_us`."""
+
+    def __init__(self, host_us: float = 100.0) -> None:
+        self.torch_device = torch.device("cpu")
+        self.loops: list[Loop] = []
+        self._host_us = host_us
+
+    def time(self, loop: Loop, limit_s: float, key: int | None = None) -> Ran:
+        self.loops.append(loop)
+        return Ran(loop.turns * 200e-6, "")
+
+    def times(self, loop: Loop, outputs: str = "") -> Any:
+        launched_us = (loop.turns - 1) * self._host_us
+        return SimpleNamespace(elapsed_us=[7.0] * loop.turns, after_us=9.0, launched_us=launched_us)
+
+
+def bench_of(worker: _Worker, call_bytes: int = 1000) -> Bench:
+    oracle: Any = SimpleNamespace(output_specs=[], buffers_move=False, call_bytes=call_bytes, draws=False)
+    bench = Bench(worker, oracle, None, itertools.count(), call_limit_s=1.0)  # type: ignore[arg-type]
+    bench.mode, bench.flush_us = "device", 100.0
+    return bench
+
+
+def test_a_pair_of_the_probe_is_run_as_the_other_process_s_loops_are() -> None:
+    worker, walls = _Worker(), Walls(40)
+    bench_of(worker).probe_pair(walls, "device", 60.0)
+    assert [loop.turns for loop in worker.loops] == [walls.short, walls.long] == [5, 40]
+    assert {(loop.kind, loop.mode, loop.queue_us, loop.sealed) for loop in worker.loops} == {
+        ("probe", "device", 60.0, True)
+    }
+    assert walls.turns_us == pytest.approx([200.0])
+    assert walls.net.us == pytest.approx(191.0)
+    # Nobody looks for the end while the device still idles and empties L2.
+    assert all(0 < loop.rest_us < 160.0 for loop in worker.loops)
+
+
+def test_where_the_device_is_waited_for_nobody_rests() -> None:
+    worker = _Worker()
+    bench_of(worker).probe_pair(Walls(8), "host", 60.0)
+    assert {loop.rest_us for loop in worker.loops} == {0.0}
+
+
+@pytest.mark.parametrize(("host_us", "queue_us"), [(20.0, 40.0), (100.0, 63.0), (1000.0, 1593.0), (9000.0, 2000.0)])
+def test_a_batch_idles_for_what_the_host_needs_beyond_the_device_and_a_margin(host_us: float, queue_us: float) -> None:
+    assert bench_of(_Worker(host_us)).probe_queue_us() == pytest.approx(queue_us)
+
+
+def test_a_further_process_is_timed_as_the_first_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    monkeypatch.setattr(Bench, "single", lambda self: made.append(self))
+    monkeypatch.setattr(Bench, "forget", lambda _: None)
+    first, second = bench_of(_Worker()), bench_of(_Worker())
+    first.mode, first.queue_us, first.flush_us = "host", 123.0, 45.0
+    second.follow(first)
+    assert (second.mode, second.queue_us, second.flush_us) == ("host", 123.0, 45.0)
+    assert made
+    assert set(made) == {second}
+
+
+def test_a_batch_has_as_many_turns_as_there_is_memory_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (10_000, 20_000))
+    worker = _Worker()
+    assert bench_of(worker).fitting(50) == 50
+    worker.torch_device = torch.device("cuda")
+    assert bench_of(worker, call_bytes=100).fitting(50) == 10
+    assert bench_of(worker, call_bytes=10**9).fitting(50) == 2
+    assert benches._BATCH_MEMORY == 0.1
