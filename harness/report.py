@@ -272,10 +272,15 @@ class Measurement(_Model):
 
 
 class OutsideClock(_Model):
-    """The grader's own clock over batches of calls, held against the worker's over the same calls."""
+    """The grader's own clock over batches of calls, held against the worker's over the same calls.
+
+    Of several processes of the submission: that in which the clocks disagree most, if they do in one, else the one in
+    the middle; the tolerances are the largest of all.
+    """
 
     outside_us: float
-    """Time of a call by the grader's clock: long loops of calls less short ones, less the same with a copy of ours."""
+    """Time of a call by the grader's clock: long loops of calls less short ones, less the same with a kernel of ours,
+    and less what its digests took longer than that one's, up to 5 %."""
     inside_us: float
     """Time of a call by the worker's clock."""
     tolerance_us: float
@@ -285,11 +290,11 @@ class OutsideClock(_Model):
     whole_tolerance_us: float | None = None
     """How far that may be above `inside_us`."""
     quickest_us: float | None = None
-    """Mean time of a call in the quickest loop, by the worker's clock."""
+    """In earlier reports: mean time of a call in the quickest loop, by the worker's clock."""
     single_us: float | None = None
     """Median time of a call that was alone, by the worker's clock."""
     single_tolerance_us: float | None = None
-    """How far `quickest_us`, of calls in loops, may be above it."""
+    """How far `inside_us`, of calls in loops, may be above it."""
     single_outside_us: float | None = None
     """Time of a call that was alone, by the grader's clock over the quicker half of them: its input could not be read
     before that clock ran."""

@@ -17,7 +17,7 @@ from harness.check.oracle import Oracle
 from harness.clock.outside import Walls
 from harness.report import LeafReport
 from harness.seeds import Seeds
-from harness.wire.digest import COLUMNS, Passing, seal
+from harness.wire.digest import COLUMNS, WIDE, Passing, seal
 from harness.wire.mask import masked
 from harness.wire.transfer import TensorSpec, flat_bytes
 from harness.workers.claims import Output
@@ -33,8 +33,10 @@ _QUEUE_MAX_US = 2000.0
 _QUEUE_MARGIN = 1.7
 """A batch idles so many times as long as the host was seen to need for a turn, digests and all: a device that waits for
 the host shows the host's time and not its own, and a host that is quick now may be half as quick in the next loop."""
-_AT_LEAST = 0.7
-"""Of what is queued before a call and of the time of an empty turn, to be sure that a turn takes no less."""
+_AT_LEAST = 0.6
+"""Of the idling queued before a call, to be sure that it takes no less: it counts cycles, of 2 GHz."""
+_MOST_BYTES_PER_US = 10e6
+"""No GPU writes more."""
 _LONG_US = 500.0
 """A call that takes longer keeps the device busy while the host queues the next turn."""
 _LONGER, _WAITED_US, _WAITED_SHARE = 8.0, 20.0, 0.2
@@ -66,7 +68,7 @@ class Sample:
     seal: str = ""
     """Of a single call: what the worker said at its end."""
     sums: torch.Tensor | None = None
-    """Of a call in a loop: the sums of its output as they were sealed when the loop ended, [leaves, 32] int64."""
+    """Of a call in a loop: the sums of its output as they were sealed when the loop ended, [leaves, 256] int64."""
 
 
 def readings_alone(worker: Worker, loop: Loop, count: int) -> list[float]:
@@ -156,13 +158,15 @@ class Bench:
         return _queue_us(timed.launched_us / (loop.turns - 1), busy_us)
 
     def _resting(self, loop: Loop) -> Loop:
-        return replace(loop, rest_us=_AT_LEAST * (loop.queue_us + self.flush_us)) if loop.mode == "device" else loop
+        rest_us = _AT_LEAST * loop.queue_us + self.worker.flush_bytes / _MOST_BYTES_PER_US
+        return replace(loop, rest_us=rest_us) if loop.mode == "device" else loop
 
     def fitting(self, turns: int) -> int:
         """So many turns of a batch, or as many as there is memory for; at least two."""
         if self.worker.torch_device.type == "cuda":
             free, _ = torch.cuda.mem_get_info(self.worker.torch_device)
-            turns = min(turns, int(_BATCH_MEMORY * free / max(1, self._oracle.call_bytes)))
+            sums = 8 * WIDE * len(self._oracle.output_specs)
+            turns = min(turns, int(_BATCH_MEMORY * free / max(1, self._oracle.call_bytes + sums)))
         return max(2, turns)
 
     def put_fresh(self, count: int = 1, *, key: int | None = None) -> list[tuple[int, int]]:
@@ -291,7 +295,7 @@ class Bench:
         return timed.launched_us
 
     def _sealed_sums(self, turns: int, given: str) -> torch.Tensor:
-        """The sums of every output of the last loop, [turns, leaves, 32], as they were when the seal was put on."""
+        """The sums of every output of the last loop, [turns, leaves, 256], as they were when the seal was put on."""
         spec = TensorSpec("int64", (turns, len(self._oracle.output_specs), COLUMNS))
         sums = torch.empty(spec.shape, dtype=torch.int64)
         flat = flat_bytes(sums)

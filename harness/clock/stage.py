@@ -4,10 +4,11 @@
                 a call
     blocks      single calls, candidate and reference alternating; each input is made after the call before it ended
     warm        a few calls on inputs that were just used
-    confirm     the candidate's calls in short and long loops, over which our own wall clock runs
+    confirm     the candidate's calls in short and long loops, over which our own wall clock runs, and loops of a probe
+                in the clean process, by turns
 
 Outputs of single calls and of loops are compared with the reference's. Which of them is decided after they were
-returned, and the last one always is. While another side is measured, the candidate's process is stopped.
+returned, and the last single call always is. While another side is measured, the candidate's process is stopped.
 """
 
 from __future__ import annotations
@@ -56,6 +57,8 @@ from harness.workers.worker import Worker, WorkerFailure
 _VERIFIED = 12
 """Single calls that are verified on average, besides the last; half as many more in each further process. A median is
 made smaller only by half of the calls: who leaves those undone gets away with it once in exp(12 / 2) tries."""
+_LOOKED_AT = 0.5
+"""Share of the single calls of a further try that are verified: who knows that it is one must not gain by it."""
 _OTHERS = 0.25
 """Of the processors' time: where other work takes more, times of a CPU have no interval."""
 _LOOPS_S = 0.15
@@ -65,6 +68,8 @@ _CONFIRM_S = 5.0
 _CONFIRM_BYTES = 20e9
 """The same in bytes of inputs and outputs, which have to be made, moved and compared."""
 _BATCH_MAX = 400
+_QUEUE_US = 200.0
+"""Idling between the calls of a loop that makes it no shorter in calls."""
 _PAIRS = 3
 """Pairs of a short and a long loop in each of several processes; of one twice as many."""
 _SWITCH_S = 2e-4
@@ -79,6 +84,7 @@ _WARM = 10
 """Warm calls of each side at most."""
 _IDLE_WITHIN_S = 1.0
 """How long a device may go on working for a process that was stopped."""
+_NOT_IDLE = "the device went on working for the submission after its calls had ended"
 _BUSY = 1.5
 """A turn without a call that takes so many times its usual time shares the device with something."""
 _SURE = 0.5
@@ -149,6 +155,8 @@ class TimeStage:
         self._singles, self._pairs = (_SINGLES, 2 * _PAIRS) if self._device.type == "cuda" else (10, 4)
         self._starting_s = 0.0
         """That further processes took to start: not of the budget."""
+        self._idle = True
+        """Whether the device had nothing to do, whenever the probe was measured, for a process that was stopped."""
         self._compared: list[list[LeafReport]] = []
         self._calls = 0
         self._others = 0.0
@@ -180,7 +188,7 @@ class TimeStage:
         plan = Plan(
             goal,
             {side: self._call_seconds(side) for side in self._sides},
-            reserve_s=prepared_s / 2,
+            reserve_s=prepared_s / 2 + 2 * _LOOPS_S,
             unsure_us={side: self._unsure_us(side) for side in self._sides},
         )
         others = Others() if self._device.type == "cpu" else None
@@ -232,7 +240,8 @@ class TimeStage:
                 self._starting_s = time.monotonic() - asked
                 for bench in further:
                     self._processes.add(bench)
-        with self._alone("reference"), self._blaming("reference"):
+        with self._alone("reference") as idle, self._blaming("reference"):
+            self._idle &= idle
             for mode in {self._bench(side).mode for side in self._sides}:
                 self._offsets[mode] = self._offset_of(reference, mode)
             return self._probe_alone(reference, candidate)
@@ -299,7 +308,7 @@ class TimeStage:
             judged = self._watch.judge(side, seen)
             why = judged.message if judged is not None else None
             if not idle:
-                why = "the device went on working for the submission after its calls had ended"
+                why = _NOT_IDLE
             if why is None:
                 return
             if side == "candidate":
@@ -315,11 +324,17 @@ class TimeStage:
             yield side == "candidate" or self._device.type == "cpu" or self._falls_idle(self._baselines[side])
 
     def _falls_idle(self, clean: Bench) -> bool:
-        """Wait until turns without a call take no longer than they must."""
+        """Wait until turns without a call take no longer than they must, twice in a row: work of another process's
+        leaves gaps."""
         until = time.monotonic() + _IDLE_WITHIN_S
-        while clean.empty_turns_us() > _BUSY * self._flush_us + 100.0:
+        quiet = 0
+        while quiet < 2:
+            if clean.empty_turns_us() <= _BUSY * self._flush_us + 100.0:
+                quiet += 1
+                continue
             if time.monotonic() > until:
                 return False
+            quiet = 0
             time.sleep(0.02)
         return True
 
@@ -368,14 +383,18 @@ class TimeStage:
                 agreement(walls, singles, Calibration(clean, probed), replace(leeway, apart=apart), rounding_us=step_us)
                 for walls, singles in zip(measured, self._processes.all_singles, strict=True)
             ]
-            if self._wrong() or all(each.confirmed for each in found) or attempt == _ROUNDS - 1:
+            confirmed = self._idle and all(each.confirmed for each in found)
+            if self._wrong() or confirmed or attempt == _ROUNDS - 1:
                 break
             # What has changed since the blocks were measured, or disturbed the clean process, is no disagreement.
-            with self._alone("reference"), self._blaming("reference"):
+            with self._alone("reference") as idle, self._blaming("reference"):
+                self._idle = idle
                 clean = self._probe_alone(self._baselines["reference"], self._processes.bench)
             for _ in self._each_process():
+                # A host that was not ahead of the device has more time then.
+                self._processes.bench.queue_us *= 2
                 self._processes.singles.clear()
-                self._block("candidate", min(20, max(3, len(blocks[0]))), 0.0)
+                self._block("candidate", min(20, max(3, len(blocks[0]))), _LOOKED_AT)
         for _ in self._each_process():
             if not self._wrong():
                 self._block("candidate", 1, 1.0)
@@ -384,18 +403,30 @@ class TimeStage:
             slower_us = each.single_us - reported_us * (1 + _CHANGED[self._device.type])
             if each.confirmed and slower_us > each.single_tolerance_us:
                 self._evidence.unsteady = _changed(self._watch.summary(), reported_us, each.single_us)
+        if not self._idle:
+            self._evidence.unsteady = _unsteady(self._watch.summary(), _NOT_IDLE)
         found.sort(key=lambda each: each.outside_us - each.inside_us)
-        disagreeing = [each for each in found if not each.confirmed]
-        return disagreeing[-1] if disagreeing else found[len(found) // 2]
+        if disagreeing := [each for each in found if not each.confirmed]:
+            return disagreeing[-1]
+        # What is known of the middle one is no more than of the one of which least is known.
+        return replace(
+            found[len(found) // 2],
+            tolerance_us=max(each.tolerance_us for each in found),
+            single_tolerance_us=max(each.single_tolerance_us for each in found),
+        )
 
     def _turns_and_repeats(self, clean: Singles, reported_us: float) -> tuple[int, int]:
         """Turns of a long loop, and how many pairs of loops."""
         bench = self._processes.bench
         # A digest takes about as long as it takes the probe to write what is digested.
-        turn_us = self._flush_us + (bench.queue_us if bench.mode == "device" else 0.0) + clean.probe.us + reported_us
+        busy_us = self._flush_us + clean.probe.us + reported_us
+        queue_us = bench.queue_us if bench.mode == "device" else 0.0
+        turn_us = busy_us + queue_us
         pairs = max(_PAIRS, math.ceil(self._pairs / len(self._processes)))
         loop_us = _LOOPS_S * 1e6 / (pairs * len(self._processes))
-        turns = bench.fitting(max(4, min(_BATCH_MAX, int(loop_us / max(turn_us, 1.0)))))
+        # How long to idle is for a worker to say; that must not leave loops of a few calls, whose walls tell little.
+        turns = int(loop_us / max(busy_us + min(queue_us, _QUEUE_US), 1.0))
+        turns = bench.fitting(max(4, min(_BATCH_MAX, turns)))
         pair = turns + shorter(turns)
         in_time = int(_CONFIRM_S * 1e6 / (pair * turn_us))
         in_bytes = int(_CONFIRM_BYTES / (pair * max(1, self._oracle.call_bytes)))
@@ -426,7 +457,8 @@ class TimeStage:
             self._processes.bench.find_memory(turns)
         # A CPU's caches are the other process's after each turn.
         for number, count in enumerate([1] * repeats if in_pairs else [repeats]):
-            with self._alone("reference"), self._blaming("reference"):
+            with self._alone("reference") as idle, self._blaming("reference"):
+                self._idle &= idle
                 if not number:
                     clean.probe_pair(Walls(turns), first.mode, first.queue_us)  # finds memory
                 for _ in range(count):
@@ -488,7 +520,6 @@ class TimeStage:
                 tolerance_us=confirmed.tolerance_us,
                 whole_us=confirmed.whole_us,
                 whole_tolerance_us=confirmed.whole_tolerance_us,
-                quickest_us=confirmed.quickest_us,
                 single_us=confirmed.single_us,
                 single_tolerance_us=confirmed.single_tolerance_us,
                 single_outside_us=confirmed.single_outside_us,
@@ -548,7 +579,12 @@ class TimeStage:
 
 def _changed(seen: Steadiness, reported_us: float, later_us: float) -> Steadiness:
     """The device, or the submission, is not what it was while the blocks were measured."""
-    why = f"a call took {reported_us:.2f} us in the blocks and {later_us:.2f} us when the clocks were compared"
+    return _unsteady(
+        seen, f"a call took {reported_us:.2f} us in the blocks and {later_us:.2f} us when the clocks were compared"
+    )
+
+
+def _unsteady(seen: Steadiness, why: str) -> Steadiness:
     return seen.model_copy(update={"measured_again": seen.measured_again + 1, "why": [why, *seen.why]})
 
 

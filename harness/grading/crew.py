@@ -47,7 +47,8 @@ class Crew:
 
     def further(self, count: int) -> list[Worker]:
         """So many more for the submission, starting or ready; what they want built the first had built."""
-        spare, self._spare = self._spare[:count], self._spare[count:]
+        usable = [worker for worker in self._spare if worker.process.alive]
+        spare, self._spare = usable[:count], usable[count:]
         return spare + self._further(self._processes(count - len(spare)))
 
     def spare(self) -> list[Worker]:

@@ -190,7 +190,8 @@ class Grading:
             self._device_memory = Memory.of_device(candidate.torch_device)
             # The others get ready while the candidate is checked; nothing is timed yet.
             opened = [aside.submit(self._open_baseline, worker) for worker in baselines.values()]
-            spare = [aside.submit(_open, worker) for worker in (crew.spare() if baselines else [])]
+            spares = crew.spare() if baselines else []
+            spare = [aside.submit(_open_spare, worker) for worker in spares]
             with self.course.stage("check"):
                 candidate.open_device()
                 self._check(candidate, oracle, self.current)
@@ -226,9 +227,10 @@ class Grading:
             if self._postponed and judge(self.evidence).verdict is Verdict.ACCEPTED:
                 with self.course.stage("audit"):
                     self._judge_postponed(candidate)
-            for worker in workers:
+            for worker in (*workers, *spares):
                 worker.process.sandboxed.end()  # all at once: giving a context back takes a while
-            for worker in workers:
+            wait([*opened, *spare])
+            for worker in (*workers, *spares):
                 worker.close()
             usable.look_after()
 
@@ -559,11 +561,23 @@ class Grading:
 
 
 def _open(worker: Worker) -> None:
-    """Have it ready for a program that is imported afterwards."""
+    """Have it ready for a program that is imported afterwards. A failure is the grader's own."""
     worker.wait_ready()
     if not worker.process.opened:
         worker.open_device()
-        worker.rehearse()
+        try:
+            worker.rehearse()
+        except WorkerFailure as failure:
+            failure.phase = "start"
+            raise
+
+
+def _open_spare(worker: Worker) -> None:
+    """The same for one that may not be needed: where it fails, there is none."""
+    try:
+        _open(worker)
+    except WorkerFailure:
+        worker.close()
 
 
 _NO_SANDBOX = Warning_(

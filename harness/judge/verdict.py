@@ -160,9 +160,8 @@ def _loops_not_confirmed(outside: OutsideClock, outside_us: float, where: str, a
 def _single_not_confirmed(outside: OutsideClock) -> Judgement:
     """The clocks agree on calls in loops, and not on those that were alone."""
     assert outside.single_us is not None
-    quickest_us = outside.inside_us if outside.quickest_us is None else outside.quickest_us
-    if quickest_us - outside.single_us > (outside.single_tolerance_us or 0.0):
-        but = f"{quickest_us:.2f} us among {outside.calls} others, by the grader's own clock as well"
+    if outside.inside_us - outside.single_us > (outside.single_tolerance_us or 0.0):
+        but = f"{outside.inside_us:.2f} us among {outside.calls} others, by the grader's own clock as well"
         allowed = outside.single_tolerance_us
     else:
         but = f"{outside.single_outside_us:.2f} us by the grader's own clock"

@@ -38,7 +38,8 @@ class Loop:
 
     def order(self) -> dict[str, Any]:
         """As it travels."""
-        return {**vars(self), "specs": [spec.to_json() for spec in self.specs]}
+        told = {name: value for name, value in vars(self).items() if name != "rest_us"}
+        return {**told, "specs": [spec.to_json() for spec in self.specs]}
 
 
 @dataclass(frozen=True)

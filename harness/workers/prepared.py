@@ -6,7 +6,8 @@ A prepared worker knows nothing: its window, its orders' tickets, the keys and t
 it has seen no byte of a problem or a submission. What is prepared:
 
 - starts only while nobody grades on the device, in this process or another (the device's lock is free at that moment),
-  and never while a grading of this process runs;
+  and never while a grading of this process runs. Without contexts, where several processes take turns on a device: when
+  a grading asks for the first of them, so that all import torch while it waits for its turn;
 - makes its context with the device's lock held, so in nobody's measurement. How much of the device's memory it then
   holds is noted, for the look at what a grading leaves behind (clock/health.py), and it is on the list of those that
   are idle (idle.py) until it gets its submission, which it does under the lock as well;

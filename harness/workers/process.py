@@ -88,6 +88,8 @@ class WorkerProcess:
         """The grader's clock for its loops; the page is this process's alone."""
         self.entry: Entry | None = None
         """On the list of those that hold a context and have nothing to do."""
+        self.closed = False
+        """Whether it was ended: nothing is to be made for it any more."""
         self._memory_gb, self._memory_bytes = terms.memory_gb, memory_bytes
         self._seen = terms.seen()
         ours, theirs = socket.socketpair()
@@ -145,6 +147,7 @@ class WorkerProcess:
 
     def close(self) -> Exit:
         """Destroy it and everything that it started."""
+        self.closed = True
         self.has_work()
         if self.stopwatch is not None:
             self.stopwatch.close()

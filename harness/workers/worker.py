@@ -107,7 +107,8 @@ class Worker:
         self._channel = process.channel
         self._process = process.sandboxed
         self._device = device
-        self._flush_bytes = flush_bytes
+        self.flush_bytes = flush_bytes
+        """Written before each call of a loop, for caches to be cold."""
         self._on_build = on_build
         self._patience_s = patience_s
         self._waited_s = 0.0
@@ -167,7 +168,7 @@ class Worker:
         """Make the worker's context on the device, if it was not made beforehand, and the grader's clock for it."""
         if self.process.opened:
             return
-        order = {"type": "open", "device": self._inner_device(), "flush_bytes": self._flush_bytes}
+        order = {"type": "open", "device": self._inner_device(), "flush_bytes": self.flush_bytes}
         self._ask(order, "open", _START_S, claims.Done)
         self.process.opened = True
 
@@ -183,6 +184,10 @@ class Worker:
         self.time(loop, _START_S, key=1)
         self.times(loop)
         self.drop(["pool"])
+        # This object may be gone before the process has work; who gives it some makes a window of his own.
+        assert self._window is not None
+        self._window.close()
+        self._window = None
 
     def look(self) -> None:
         """See that the context still works."""
@@ -257,18 +262,24 @@ class Worker:
         owed = 1
 
         def answered() -> None:
-            self._answer(pending, claims.Done)
+            nonlocal owed
+            try:
+                owed -= 1
+                self._answer(pending, claims.Done)
+            except WorkerFailure as failure:
+                if failure.kind == "failed":  # it goes on, and answers what was ordered meanwhile as well
+                    self._forget_answers(owed, pending)
+                raise
             pending.deadline = time.monotonic() + _TRANSFER_S
 
         for turn, (half, low, high) in enumerate(window.halves(stream.size) if window is not None else ()):
             assert window is not None
             while turn >= 2 and owed > 1:  # a half is free again only when its last turn was answered
                 answered()
-                owed -= 1
             stream.to_window(low, high, window.view(half))
             self._order({"type": "fill", "half": half, "low": low, "high": high}, pending)
             owed += 1
-        for _ in range(owed):
+        while owed:
             answered()
 
     def call(
@@ -326,6 +337,8 @@ class Worker:
 
     def stopwatch(self) -> Stopwatch:
         """The grader's clock for its loops: started, and its page shared with the worker, the first time."""
+        if self.process.closed:
+            raise WorkerFailure("died", "call", "the process was ended")
         if self.process.stopwatch is None:
             self.process.stopwatch = Stopwatch(self._channel.fileno())
             pending = _pending("call", _TRANSFER_S)
@@ -434,6 +447,12 @@ class Worker:
         pending = _pending(phase, limit_s)
         self._order(order, pending)
         return self._answer(pending, kind)
+
+    def _forget_answers(self, count: int, pending: _Pending) -> None:
+        """Take in so many answers that say nothing any more."""
+        for _ in range(count):
+            with contextlib.suppress(WorkerFailure):
+                self._answer(pending, claims.Done)
 
     def _order(self, order: dict[str, Any], pending: _Pending, fds: Sequence[int] = ()) -> None:
         """Send an order. Its answer has to carry a ticket that did not exist before."""

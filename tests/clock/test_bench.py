@@ -20,6 +20,7 @@ class _Worker:
 
     def __init__(self, host_us: float = 100.0) -> None:
         self.torch_device = torch.device("cpu")
+        self.flush_bytes = 200_000_000
         self.loops: list[Loop] = []
         self._host_us = host_us
 

@@ -42,7 +42,6 @@ def agreed(single_us: float, confirmed: bool) -> Agreement:
         tolerance_us=1.0,
         whole_us=single_us,
         whole_tolerance_us=1.0,
-        quickest_us=single_us,
         single_us=single_us,
         single_tolerance_us=1.0,
         single_outside_us=single_us,
@@ -72,9 +71,10 @@ def test_calls_that_became_slower_confirm_nothing_that_was_said_before(
     stage._evidence = Evidence()
     stage._watch = Watch(_Still())  # type: ignore[arg-type]
     stage._baselines = {"reference": None}
-    stage._processes = Processes(SimpleNamespace(mode="host", worker=None, fitting=lambda _: 100))  # type: ignore[arg-type]
+    stage._processes = Processes(SimpleNamespace(mode="host", queue_us=0.0, worker=None, fitting=lambda _: 100))  # type: ignore[arg-type]
     stage._processes.singles.extend([(10.0, 900.0)] * 20)
     stage._compared = []
+    stage._idle = True
 
     @contextlib.contextmanager
     def alone(*_: object) -> Iterator[bool]:
