@@ -341,7 +341,8 @@ class Runner:
         shape = (count if sealed else 0, len(specs))
         wide = torch.zeros((*shape, WIDE), dtype=torch.int64, device=self._device)
         sums = torch.zeros((*shape, COLUMNS), dtype=torch.int64, device=self._device)
-        on_host = torch.empty((*shape, COLUMNS), dtype=torch.int64, pin_memory=self._device.type == "cuda")
+        pinned = self._device.type == "cuda"
+        on_host = torch.empty((*shape, COLUMNS), dtype=torch.int64, device="cpu", pin_memory=pinned)
 
         def before(turn: int) -> None:
             if seeds:

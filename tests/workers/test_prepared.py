@@ -358,3 +358,19 @@ def test_early_ones_are_taken_once_and_the_rest_ends(sandbox: QuickSandbox, monk
         with contextlib.closing(first), contextlib.closing(second):
             assert early.take(terms(sandbox), 1) == []
     assert_gone(started.pid for started in sandbox.started)
+
+
+def test_what_a_grading_leaves_goes_to_it_only_where_no_other_comes(
+    pool: PreparedWorkers, sandbox: QuickSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prepared_module.sandboxes, "by_name", lambda _: sandbox)
+    with EarlyWorkers("quick", open_device("cpu").place) as early:
+        early.start(None, 3)
+        taken = early.take(terms(sandbox), 1)
+        left = early.leave(terms(sandbox))
+        assert (len(taken), len(left)) == (1, 2)
+        for process in taken + left:
+            process.close()
+    assert pool.wait(20)
+    with pool.in_use():
+        assert pool.leave(terms(sandbox)) == []
