@@ -19,10 +19,10 @@ from harness.report import LeafReport
 from harness.seeds import Seeds
 from harness.wire.digest import COLUMNS, WIDE, Passing, seal
 from harness.wire.mask import masked
-from harness.wire.transfer import TensorSpec, flat_bytes
+from harness.wire.transfer import TensorSpec, flat_bytes, in_index_order
 from harness.workers.claims import Output
 from harness.workers.loop import Loop
-from harness.workers.worker import Worker
+from harness.workers.worker import Worker, WorkerFailure
 
 QUEUE_US = 250.0
 """Idling queued before a single call, besides the write that empties L2: what a host may take to launch a call."""
@@ -257,8 +257,14 @@ class Bench:
         output = sample.output
         if error := check_form(expected, output.value, output.leaves, self.worker.torch_device.type):
             return error
-        passing = Passing(len(expected.leaves), self.worker.torch_device)
-        found = compare(expected, passing.through(self.worker.fetch(name, which, expected.specs)), number)
+        strides = [None if claim.strides is None else (*claim.strides,) for claim in output.leaves]
+        specs = [replace(spec, strides=own) for spec, own in zip(expected.specs, strides, strict=True)]
+        if not all(spec.is_dense for spec in specs):
+            raise WorkerFailure("protocol", "fetch", "an output was said to lie in memory as no tensor does")
+        device = self.worker.torch_device
+        passing = Passing(len(specs), device)
+        pieces = passing.through(self.worker.fetch(name, which, specs, stored=True))
+        found = compare(expected, in_index_order(pieces, specs, device), number)
         # Of wrong values it is enough to say that they are wrong.
         if all(leaf.ok for leaf in found):
             sealed = self._sealed_sums(1, sample.seal)[0] if sample.sums is None else sample.sums

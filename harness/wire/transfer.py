@@ -10,13 +10,14 @@ sides of the wire.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 ALIGN = 256
+_PIECE_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,18 @@ class TensorSpec:
         if not tensor.is_contiguous() and is_dense(tensor):
             strides = tuple(tensor.stride())
         return cls(str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape), strides)
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether these strides, if there are any, leave no gaps and overlap nowhere."""
+        if self.strides is None:
+            return True
+        if len(self.strides) != len(self.shape):
+            return False
+        try:
+            return is_dense(torch.empty_strided(self.shape, self.strides, dtype=dtype_of(self.dtype), device="meta"))
+        except RuntimeError:  # no memory is that large
+            return False
 
     def empty(self, device: torch.device | str) -> torch.Tensor:
         """An uninitialised tensor of this spec."""
@@ -88,6 +101,29 @@ def flat_bytes(tensor: torch.Tensor, *, in_storage_order: bool = False) -> torch
     if in_storage_order and is_dense(tensor):
         tensor = tensor.as_strided((tensor.numel(),), (1,))
     return tensor.contiguous().reshape(-1).view(torch.uint8)
+
+
+def in_index_order(
+    pieces: Iterable[tuple[int, int, torch.Tensor]], specs: Sequence[TensorSpec], device: torch.device
+) -> Iterator[tuple[int, int, torch.Tensor]]:
+    """Pieces (leaf number, first byte, bytes) of tensors as they lie in memory, in the order of their indices.
+
+    Tensors with strides are put together first, on `device`, with a copy.
+    """
+    held: dict[int, torch.Tensor] = {}
+    for leaf, first, data in pieces:
+        spec = specs[leaf]
+        if spec.strides is None:
+            yield leaf, first, data
+            continue
+        if leaf not in held:
+            held[leaf] = spec.empty(device)
+        tensor = held[leaf]
+        flat_bytes(tensor, in_storage_order=True)[first : first + data.numel()].copy_(data)
+        if first + data.numel() == spec.nbytes:
+            flat = flat_bytes(held.pop(leaf))
+            for low in range(0, flat.numel(), _PIECE_BYTES):
+                yield leaf, low, flat[low : low + _PIECE_BYTES]
 
 
 class ByteStream:

@@ -221,7 +221,7 @@ class Runner:
         else:
             call = self._calls[order["name"]]
             leaves = call.live if order["which"] == "live" else call.early
-            self._stream = ByteStream([flat_bytes(leaf) for leaf in leaves])
+            self._stream = ByteStream([flat_bytes(leaf, in_storage_order=order["stored"]) for leaf in leaves])
         return {"type": "done"}
 
     def drain(self, order: dict[str, Any]) -> dict[str, Any]:
@@ -354,7 +354,8 @@ class Runner:
             if sealed:
                 # An output of another form is found out when it is looked at.
                 for leaf, row in zip(kept.call.live, wide[turn], strict=False):
-                    wide_sums(flat_bytes(leaf), row)
+                    # As they lie in memory: another order would take a copy, which is no work of the call's.
+                    wide_sums(flat_bytes(leaf, in_storage_order=True), row)
 
         def last() -> None:
             if sealed:
@@ -501,6 +502,7 @@ def _claim(leaf: torch.Tensor) -> dict[str, Any]:
         "dtype": str(leaf.dtype).removeprefix("torch.") if plain else "",
         "shape": list(leaf.shape) if plain else [],
         "device": leaf.device.type if plain else "",
+        "strides": TensorSpec.of(leaf).strides if plain else None,
     }
 
 

@@ -81,6 +81,8 @@ class LeafClaim(_Claim):
     dtype: Name
     shape: Annotated[list[Size], Field(max_length=64)]
     device: Name
+    strides: Annotated[list[Size], Field(max_length=64)] | None = None
+    """Of one that is dense in another order than the usual: its bytes come as they are stored, where that is asked."""
 
 
 class Output(_Claim):

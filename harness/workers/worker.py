@@ -374,14 +374,21 @@ class Worker:
         self._ask(order, "fetch", _TRANSFER_S, claims.Done)
 
     def fetch(
-        self, name: str, which: Literal["live", "early", "input"], specs: Sequence[TensorSpec]
+        self,
+        name: str,
+        which: Literal["live", "early", "input"],
+        specs: Sequence[TensorSpec],
+        *,
+        stored: bool = False,
     ) -> Iterator[tuple[int, int, torch.Tensor]]:
-        """The bytes of a value's leaves, in pieces, in memory of the grader's own on its device.
+        """The bytes of a value's leaves, in pieces, in memory of the grader's own on its device: in the order of
+        indices, or, of an output and if asked for, as they are `stored`.
 
         `specs` are what the grader expects there. Yields leaf number, first byte within the leaf, bytes. A piece is
         reused for the one after the next: look at it before going on.
         """
-        self._ask({"type": "get", "name": name, "which": which}, "fetch", _TRANSFER_S, claims.Done)
+        order = {"type": "get", "name": name, "which": which, "stored": stored}
+        self._ask(order, "fetch", _TRANSFER_S, claims.Done)
         sizes = [spec.nbytes for spec in specs]
         starts, size = offsets(sizes)
         if not size:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import fcntl
+import math
 import os
+import random
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.wire.transfer import ALIGN, ByteStream, TensorSpec, flat_bytes, is_dense
+from harness.wire import transfer
+from harness.wire.transfer import ALIGN, ByteStream, TensorSpec, flat_bytes, in_index_order, is_dense
 from harness.wire.window import HostWindow, create
 
 DTYPES = [torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.bool, torch.uint8, torch.complex64]
@@ -101,3 +104,38 @@ def test_a_window_takes_long_streams_in_turns() -> None:
     assert [half for half, _, _ in turns] == [0, 1, 0]
     assert turns[-1][2] == window.half * 2 + 5
     window.close()
+
+
+@settings(deadline=None)
+@given(
+    shapes=st.lists(st.lists(st.integers(0, 6), min_size=1, max_size=4), min_size=1, max_size=3),
+    part=st.integers(1, 40),
+    rng=st.randoms(),
+)
+def test_pieces_as_they_lie_in_memory_come_in_the_order_of_indices(
+    shapes: list[list[int]], part: int, rng: random.Random
+) -> None:
+    tensors = []
+    for shape in shapes:
+        tensor = torch.arange(math.prod(shape), dtype=torch.int16).reshape(shape)
+        tensors.append(tensor.permute(rng.sample(range(len(shape)), len(shape))))
+    specs = [TensorSpec.of(tensor) for tensor in tensors]
+    assert all(spec.is_dense for spec in specs)
+    stored = [flat_bytes(tensor, in_storage_order=True) for tensor in tensors]
+    pieces = [
+        (leaf, first, data[first : first + part])
+        for leaf, data in enumerate(stored)
+        for first in range(0, data.numel(), part)
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(transfer, "_PIECE_BYTES", 32)
+        found = list(in_index_order(pieces, specs, torch.device("cpu")))
+    for leaf, tensor in enumerate(tensors):
+        parts = [data for number, _, data in found if number == leaf]
+        assert torch.equal(torch.cat([torch.empty(0, dtype=torch.uint8), *parts]), flat_bytes(tensor))
+
+
+@pytest.mark.parametrize("strides", [(1,), (1, 1), (3, 1), (0, 1), (1 << 62, 1)])
+def test_strides_that_no_dense_tensor_has_are_told(strides: tuple[int, ...]) -> None:
+    assert TensorSpec("float32", (4, 2), (1, 4)).is_dense
+    assert not TensorSpec("float32", (4, 2), strides).is_dense
