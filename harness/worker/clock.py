@@ -30,9 +30,10 @@ Call = Callable[[], Any]
 
 _CYCLES_PER_US = 2000
 """Generous for today's clocks: a queue that is held up a little longer than asked does no harm."""
-_LEAD_US = 2000
+_LEAD_US = 800
 """A loop begins with so much idling, in which the host gets ahead of the device: what holds it up for a moment later is
-in no wall. The first turns are the slowest of the host's, and nothing is queued yet when they are made."""
+in no wall. The first turns are the slowest of the host's, and nothing is queued yet when they are made. Not longer: a
+process could leave it out of long loops alone, and gain as much over all of their calls."""
 _AWAKE_US, _ASLEEP_S = 1000, 0.02
 """A device that has had nothing to do takes a while to be as quick as it can: it is kept busy so long before a loop
 that begins so many seconds after the one before."""

@@ -90,7 +90,7 @@ def test_a_call_stands_alone_between_its_events_behind_idling_and_a_cold_cache(
 ) -> None:
     turns = turns_of(cuda, [call_of(cuda, "a"), call_of(cuda, "b", 3), None])
     assert ran(cuda, clock, turns) == [
-        "sleep 4000000",  # in which the host gets ahead
+        "sleep 1600000",  # in which the host gets ahead
         *("before 0", "sleep 500000", "zero_ flush", "record(1)", "add_ a", "record(2)", "after 0 a", "record(3)"),
         *("before 1", "sleep 500000", "zero_ flush", "record(4)", *["add_ b"] * 3, "record(5)", "after 1 b"),
         *("record(6)", "before 2", "sleep 500000", "zero_ flush", "record(7)", "record(8)", "after 2 None"),

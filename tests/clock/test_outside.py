@@ -53,10 +53,12 @@ def compared(
     digest_us: float = DIGEST_US,
     said_digest_us: float | None = None,
     repeats: int = 6,
+    more_us: float = 0.0,
     seed: int = 1,
 ) -> Agreement:
     """A call that takes `call_us`, is said to take `said_us`, and takes `alone_us` when it is alone. `singles` tells by
-    number what single ones are said to take and take instead, `in_loops_us` what those in loops do."""
+    number what single ones are said to take and take instead, `in_loops_us` what those in loops do. `more_us` is what
+    the process needs for a turn beyond what the clean one does."""
     rng = random.Random(seed)
     said_us = call_us if said_us is None else said_us
     alone_us = call_us if alone_us is None else alone_us
@@ -71,7 +73,8 @@ def compared(
         Estimate(OFFSET_US, 0.05),
     )
     alone = [(said_us, alone_us) if singles is None else singles(number) for number in range(100)]
-    in_loops = (call_us, said_us) if in_loops_us is None else (in_loops_us, in_loops_us)
+    took_us, said_in_loops_us = (call_us, said_us) if in_loops_us is None else (in_loops_us, in_loops_us)
+    in_loops = took_us + more_us, said_in_loops_us
     return agreement(
         walls(
             *in_loops,
@@ -209,3 +212,23 @@ def test_where_other_work_makes_walls_longer_the_shortest_count(held_up_s: float
     assert found.net.us == pytest.approx(TURN_US + 5.0, abs=0.7)
     assert found.once.us == pytest.approx(1e6 * RTT_S, abs=30)
     assert (found.net.error_us > 10) == (held_up_s > 0)
+
+
+def test_what_processes_differ_by_for_good_is_no_disagreement() -> None:
+    """A turn of the submission's takes half a percent longer than the probe's, always: no repetition shows it."""
+    for seed in range(50):
+        found = compared(5.0, in_loops_us=5.0, seed=seed, more_us=0.005 * (TURN_US + DIGEST_US))
+        assert found.confirmed
+        assert found.outside_us - found.inside_us == pytest.approx(1.4, abs=1)
+
+
+def test_one_false_loop_does_not_cut_loops_off_from_single_calls() -> None:
+    """Single calls are said to take half, and so is one short loop; all other loops are honest."""
+    rng = random.Random(3)
+    honest, probe = walls(65.0, 65.0, rng), walls(5.0, 5.0, rng)
+    honest.inside_us[0] = 32.5 + OFFSET_US + LOOP_US
+    lone = Singles(Estimate(5.0 + OFFSET_US, 0.03), [800.0 + rng.gauss(0, 30) for _ in range(40)], Estimate(2.4, 0.05))
+    alone = [(32.5 + rng.gauss(0, 0.3), 865.0 + rng.gauss(0, 30)) for _ in range(100)]
+    found = agreement(honest, alone, Calibration(lone, probe), LEEWAY, rounding_us=0.032)
+    assert found.inside_us == pytest.approx(65.0, abs=1)
+    assert not found.confirmed
