@@ -94,8 +94,6 @@ class Bench:
         self.mode: Literal["device", "host"] = "device" if worker.torch_device.type == "cuda" else "host"
         self.queue_us = _QUEUE_MIN_US
         """Queued before each call of a batch; loops that it is held against must queue the same."""
-        self.flush_us = 0.0
-        """What an empty turn takes with nothing queued, as far as that is known."""
 
     @property
     def loop(self) -> Loop:
@@ -119,7 +117,6 @@ class Bench:
         `flush_us` is the time of an empty turn: what is queued hides that and no more of the host's side. Returns the
         reading of a call, microseconds, in which nothing has been taken off yet.
         """
-        self.flush_us = flush_us
         elapsed_us = self.single().elapsed_us
         if self.mode == "device":
             behind = [self.single() for _ in range(3)]
@@ -142,24 +139,29 @@ class Bench:
 
     def follow(self, first: Bench) -> None:
         """Let first calls do what first calls do, and be timed as another process of the same submission is."""
-        self.mode, self.queue_us, self.flush_us = first.mode, first.queue_us, first.flush_us
+        self.mode, self.queue_us = first.mode, first.queue_us
         for _ in range(_FIRST):
             self.single()
         self.forget()
 
-    def probe_queue_us(self) -> float:
+    def probe_queue_us(self, flush_us: float) -> float:
         """What loops of the probe have to idle between calls for this process's host to keep ahead."""
-        own = replace(self.loop, kind="probe", mode="device", sealed=True, restore_buffers=False)
-        loop = self._resting(replace(own, turns=self.fitting(_SOME), queue_us=QUEUE_US))
+        loop = self._probes(self.fitting(_SOME), "device", QUEUE_US)
         for _ in range(2):  # the first finds memory
-            self.worker.time(loop, _LIMIT_S)
+            self.worker.time(loop, _LIMIT_S, rest_us=self._rest_us(loop))
             timed = self.worker.times(loop)
-        busy_us = self.flush_us + statistics.median(timed.elapsed_us)
+        busy_us = flush_us + statistics.median(timed.elapsed_us)
         return _queue_us(timed.launched_us / (loop.turns - 1), busy_us)
 
-    def _resting(self, loop: Loop) -> Loop:
-        rest_us = _AT_LEAST * loop.queue_us + self.worker.flush_bytes / _MOST_BYTES_PER_US
-        return replace(loop, rest_us=rest_us) if loop.mode == "device" else loop
+    def _probes(self, turns: int, mode: Literal["device", "host"], queue_us: float) -> Loop:
+        """A loop of the probe."""
+        own = replace(self.loop, kind="probe", sealed=True, restore_buffers=False)
+        return replace(own, turns=turns, mode=mode, queue_us=queue_us)
+
+    def _rest_us(self, loop: Loop) -> float:
+        """What a loop takes at the least."""
+        turn_us = _AT_LEAST * loop.queue_us + self.worker.flush_bytes / _MOST_BYTES_PER_US
+        return loop.turns * turn_us if loop.mode == "device" else 0.0
 
     def fitting(self, turns: int) -> int:
         """So many turns of a batch, or as many as there is memory for; at least two."""
@@ -211,9 +213,7 @@ class Bench:
 
     def probe_singles(self, count: int) -> tuple[list[float], list[float]]:
         """Readings and walls, microseconds, of copies of tensors like the outputs, in just the way of `single`."""
-        loop = replace(
-            self.loop, turns=1, kind="probe", inputs="pool", queue_us=QUEUE_US, sealed=True, restore_buffers=False
-        )
+        loop = replace(self._probes(1, self.mode, QUEUE_US), inputs="pool")
         readings, walls = [], []
         for _ in range(count):
             key = secrets.randbits(_KEY_BITS)
@@ -238,9 +238,8 @@ class Bench:
     def probe_pair(self, walls: Walls, mode: Literal["device", "host"], queue_us: float) -> None:
         """The same with the probe, as another process does it."""
         for count in (walls.short, walls.long):
-            own = replace(self.loop, turns=count, kind="probe", sealed=True, restore_buffers=False)
-            loop = self._resting(replace(own, mode=mode, queue_us=queue_us))
-            wall_s = self.worker.time(loop, _LIMIT_S).wall_s
+            loop = self._probes(count, mode, queue_us)
+            wall_s = self.worker.time(loop, _LIMIT_S, rest_us=self._rest_us(loop)).wall_s
             timed = self.worker.times(loop)
             walls.add(count, wall_s, timed.elapsed_us, timed.after_us)
 
@@ -289,7 +288,7 @@ class Bench:
         loop = replace(
             self.loop, turns=turns, inputs="pool", sealed=True, seeds=self._call_seeds([call for _, call in seeds])
         )
-        ran = self.worker.time(self._resting(loop), self._limit_s * turns)
+        ran = self.worker.time(loop, self._limit_s * turns, rest_us=self._rest_us(loop))
         timed = self.worker.times(loop, "batch")
         if walls is not None:
             walls.add(turns, ran.wall_s, timed.elapsed_us, timed.after_us)

@@ -232,7 +232,7 @@ class TimeStage:
         if candidate.mode == "device":
             # Hosts differ by process: the one whose loops they are held against has to keep ahead as well.
             with candidate.worker.stopped(), self._blaming("reference"):
-                candidate.queue_us = max(candidate.queue_us, reference.probe_queue_us())
+                candidate.queue_us = max(candidate.queue_us, reference.probe_queue_us(self._flush_us))
         if self._again is not None and self._is_short(candidate, call_us, goal):
             with candidate.worker.stopped():
                 asked = time.monotonic()
@@ -422,7 +422,7 @@ class TimeStage:
         busy_us = self._flush_us + clean.probe.us + reported_us
         queue_us = bench.queue_us if bench.mode == "device" else 0.0
         turn_us = busy_us + queue_us
-        pairs = max(_PAIRS, math.ceil(self._pairs / len(self._processes)))
+        pairs = self._pairs if len(self._processes) == 1 else _PAIRS
         loop_us = _LOOPS_S * 1e6 / (pairs * len(self._processes))
         # How long to idle is for a worker to say; that must not leave loops of a few calls, whose walls tell little.
         turns = int(loop_us / max(busy_us + min(queue_us, _QUEUE_US), 1.0))

@@ -191,7 +191,7 @@ class Grading:
             # The others get ready while the candidate is checked; nothing is timed yet.
             opened = [aside.submit(self._open_baseline, worker) for worker in baselines.values()]
             spares = crew.spare() if baselines else []
-            spare = [aside.submit(_open_spare, worker) for worker in spares]
+            spares_opened = [aside.submit(_open_spare, worker) for worker in spares]
             with self.course.stage("check"):
                 candidate.open_device()
                 self._check(candidate, oracle, self.current)
@@ -209,7 +209,7 @@ class Grading:
                     if baselines and self._right_so_far():
                         with self.course.stage("time"), usable.clocks_locked(self.lock_clocks):
                             told = len(self.evidence.warnings)
-                            wait(spare)
+                            wait(spares_opened)
                             self._time(candidate, baselines, opened, oracle, seeds, usable)
                             self._name_workload(told, graded.workload)
                     if self._right_so_far():
@@ -227,11 +227,7 @@ class Grading:
             if self._postponed and judge(self.evidence).verdict is Verdict.ACCEPTED:
                 with self.course.stage("audit"):
                     self._judge_postponed(candidate)
-            for worker in (*workers, *spares):
-                worker.process.sandboxed.end()  # all at once: giving a context back takes a while
-            wait([*opened, *spare])
-            for worker in (*workers, *spares):
-                worker.close()
+            _end([*workers, *spares], [*opened, *spares_opened])
             usable.look_after()
 
     def _hoarded(self, error: Exception) -> WorkerFailure | None:
@@ -378,10 +374,7 @@ class Grading:
             raise self._not_timed(failure) from failure
         finally:
             self.current.verified = stage.verified
-            for worker in again:
-                worker.process.sandboxed.end()  # all at once: giving a context back takes a while
-            for worker in again:
-                worker.close()
+            _end(again)
         workload, timing = self.current.workload, self.evidence.timing
         if timing is not None and peaks is not None and self.problem.floor_ways(workload):
             self.evidence.timing = with_floor(timing, self.problem, workload, peaks, output_bytes=oracle.output_bytes)
@@ -570,6 +563,15 @@ def _open(worker: Worker) -> None:
         except WorkerFailure as failure:
             failure.phase = "start"
             raise
+
+
+def _end(workers: Sequence[Worker], opened: Sequence[Future[None]] = ()) -> None:
+    """End them all at once, since giving a context back takes a while, and what still gets them ready with them."""
+    for worker in workers:
+        worker.process.sandboxed.end()
+    wait(opened)
+    for worker in workers:
+        worker.close()
 
 
 def _open_spare(worker: Worker) -> None:

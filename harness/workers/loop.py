@@ -29,8 +29,6 @@ class Loop:
     """Idling queued before each call, in device mode."""
     warm: bool = False
     """Make each call twice and time the second, instead of making caches cold."""
-    rest_us: float = 0.0
-    """What a turn takes at the least: until then nobody needs to look whether the loop has ended."""
     sealed: bool = False
     """Whether the answer has to carry a seal on all outputs; see digest.py."""
     restore_buffers: bool = False
@@ -38,8 +36,7 @@ class Loop:
 
     def order(self) -> dict[str, Any]:
         """As it travels."""
-        told = {name: value for name, value in vars(self).items() if name != "rest_us"}
-        return {**told, "specs": [spec.to_json() for spec in self.specs]}
+        return {**vars(self), "specs": [spec.to_json() for spec in self.specs]}
 
 
 @dataclass(frozen=True)

@@ -307,8 +307,11 @@ class Worker:
         }
         return self._ask(order, "call", limit_s, claims.Returned).outputs[0]
 
-    def time(self, loop: Loop, limit_s: float, key: int | None = None) -> Ran:
-        """Have the worker's clock get its loop ready, and then run it; `key` takes the mask off its inputs."""
+    def time(self, loop: Loop, limit_s: float, key: int | None = None, *, rest_us: float = 0.0) -> Ran:
+        """Have the worker's clock get its loop ready, and then run it; `key` takes the mask off its inputs.
+
+        It takes `rest_us` at the least: until then nobody looks whether it has ended.
+        """
         order = {"type": "time", "model": MAIN, "masked": key is not None, **loop.order()}
         stopwatch = self.stopwatch()
         self._ask(order, "call", _TRANSFER_S, claims.Ready)
@@ -322,7 +325,7 @@ class Worker:
             limit_s=min(limit_s, max(0.0, self._patience_s - self._waited_s)),
             # On a CPU a busy wait would take from the loop what it waits for.
             spin=self._device.kind == "cuda",
-            rest_s=loop.turns * loop.rest_us / 1e6,
+            rest_s=rest_us / 1e6,
             gone=self._gone,
         )
         self._waited_s += timed.ended - timed.began

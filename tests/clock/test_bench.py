@@ -22,10 +22,12 @@ class _Worker:
         self.torch_device = torch.device("cpu")
         self.flush_bytes = 200_000_000
         self.loops: list[Loop] = []
+        self.rests_us: list[float] = []
         self._host_us = host_us
 
-    def time(self, loop: Loop, limit_s: float, key: int | None = None) -> Ran:
+    def time(self, loop: Loop, limit_s: float, key: int | None = None, *, rest_us: float = 0.0) -> Ran:
         self.loops.append(loop)
+        self.rests_us.append(rest_us)
         return Ran(loop.turns * 200e-6, "")
 
     def times(self, loop: Loop, outputs: str = "") -> Any:
@@ -36,7 +38,7 @@ class _Worker:
 def bench_of(worker: _Worker, call_bytes: int = 1000) -> Bench:
     oracle: Any = SimpleNamespace(output_specs=[], buffers_move=False, call_bytes=call_bytes, draws=False)
     bench = Bench(worker, oracle, None, itertools.count(), call_limit_s=1.0)  # type: ignore[arg-type]
-    bench.mode, bench.flush_us = "device", 100.0
+    bench.mode = "device"
     return bench
 
 
@@ -50,18 +52,18 @@ def test_a_pair_of_the_probe_is_run_as_the_other_process_s_loops_are() -> None:
     assert walls.turns_us == pytest.approx([200.0])
     assert walls.net.us == pytest.approx(191.0)
     # Nobody looks for the end while the device still idles and empties L2.
-    assert all(0 < loop.rest_us < 160.0 for loop in worker.loops)
+    assert all(0 < rest < 160.0 * loop.turns for loop, rest in zip(worker.loops, worker.rests_us, strict=True))
 
 
 def test_where_the_device_is_waited_for_nobody_rests() -> None:
     worker = _Worker()
     bench_of(worker).probe_pair(Walls(8), "host", 60.0)
-    assert {loop.rest_us for loop in worker.loops} == {0.0}
+    assert set(worker.rests_us) == {0.0}
 
 
 @pytest.mark.parametrize(("host_us", "queue_us"), [(20.0, 40.0), (100.0, 63.0), (1000.0, 1593.0), (9000.0, 2000.0)])
 def test_a_batch_idles_for_what_the_host_needs_beyond_the_device_and_a_margin(host_us: float, queue_us: float) -> None:
-    assert bench_of(_Worker(host_us)).probe_queue_us() == pytest.approx(queue_us)
+    assert bench_of(_Worker(host_us)).probe_queue_us(100.0) == pytest.approx(queue_us)
 
 
 def test_a_further_process_is_timed_as_the_first_is(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,9 +71,9 @@ def test_a_further_process_is_timed_as_the_first_is(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(Bench, "single", lambda self: made.append(self))
     monkeypatch.setattr(Bench, "forget", lambda _: None)
     first, second = bench_of(_Worker()), bench_of(_Worker())
-    first.mode, first.queue_us, first.flush_us = "host", 123.0, 45.0
+    first.mode, first.queue_us = "host", 123.0
     second.follow(first)
-    assert (second.mode, second.queue_us, second.flush_us) == ("host", 123.0, 45.0)
+    assert (second.mode, second.queue_us) == ("host", 123.0)
     assert made
     assert set(made) == {second}
 

@@ -82,16 +82,51 @@ def test_calls_that_became_slower_confirm_nothing_that_was_said_before(
 
     stage._alone = stage._blaming = alone
     stage._loops = lambda *_: ([Walls(100)], Walls(100))
-    stage._block = lambda *_: stage._processes.singles.extend([(later_us, 900.0)] * 3)
+    shares: list[float] = []
+
+    def block(_: object, calls: int, share: float) -> None:
+        shares.append(share)
+        stage._processes.singles.extend([(later_us, 900.0)] * 3)
+
+    stage._block = block
     stage._flush_us = 100.0
     clean = SimpleNamespace(probe=SimpleNamespace(us=5.0))
     stage._probe_alone = lambda *_: clean
     found = stage._confirm(clean, [[10.0] * 10] * 2, 0.0)
     assert found.confirmed
+    # Who knows that it is a further try must not gain by leaving its calls undone. The last call is always looked at.
+    assert shares == [0.5, 1.0]
     judged = judge(stage._evidence).reason.code
     assert (judged == "device.unsteady") == (code is not None)
     if code is not None:
         assert "a call took 10.00 us in the blocks and 100.00 us when" in judge(stage._evidence).reason.message
+
+
+def test_what_was_held_against_a_probe_on_a_busy_device_confirms_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stages, "agreement", lambda *_, **__: agreed(10.0, True))
+    stage: Any = object.__new__(TimeStage)
+    stage._device, stage._pairs, stage._flush_us = torch.device("cuda"), 2, 100.0
+    stage._oracle = SimpleNamespace(call_bytes=8)
+    stage._evidence, stage._watch = Evidence(), Watch(_Still())  # type: ignore[arg-type]
+    stage._baselines, stage._compared, stage._idle = {"reference": None}, [], True
+    bench = SimpleNamespace(mode="host", queue_us=0.0, worker=None, fitting=lambda _: 100)
+    stage._processes = Processes(bench)  # type: ignore[arg-type]
+
+    def loops(*_: object) -> tuple[list[Walls], Walls]:
+        stage._idle = False
+        return [Walls(100)], Walls(100)
+
+    @contextlib.contextmanager
+    def alone(*_: object) -> Iterator[bool]:
+        yield False
+
+    stage._alone = stage._blaming = alone
+    stage._loops, stage._block = loops, lambda *_: None
+    clean = SimpleNamespace(probe=SimpleNamespace(us=5.0))
+    stage._probe_alone = lambda *_: clean
+    stage._confirm(clean, [[10.0] * 10] * 2, 0.0)
+    assert judge(stage._evidence).reason.code == "device.unsteady"
+    assert "went on working for the submission" in judge(stage._evidence).reason.message
 
 
 def test_the_clock_s_steps_are_those_of_the_clean_process() -> None:
