@@ -17,7 +17,7 @@ from harness.check.oracle import Oracle
 from harness.clock.outside import Walls
 from harness.report import LeafReport
 from harness.seeds import Seeds
-from harness.wire.digest import COLUMNS, WIDE, Passing, seal
+from harness.wire.digest import WORDS, Passing, seal
 from harness.wire.mask import masked
 from harness.wire.transfer import TensorSpec, flat_bytes, in_index_order
 from harness.workers.claims import Output
@@ -67,8 +67,8 @@ class Sample:
     output: Output
     seal: str = ""
     """Of a single call: what the worker said at its end."""
-    sums: torch.Tensor | None = None
-    """Of a call in a loop: the sums of its output as they were sealed when the loop ended, [leaves, 256] int64."""
+    root: torch.Tensor | None = None
+    """Of a call in a loop: the hash of its output as it was sealed when the loop ended, [2] int64."""
 
 
 def readings_alone(worker: Worker, loop: Loop, count: int) -> list[float]:
@@ -167,8 +167,7 @@ class Bench:
         """So many turns of a batch, or as many as there is memory for; at least two."""
         if self.worker.torch_device.type == "cuda":
             free, _ = torch.cuda.mem_get_info(self.worker.torch_device)
-            sums = 8 * WIDE * len(self._oracle.output_specs)
-            turns = min(turns, int(_BATCH_MEMORY * free / max(1, self._oracle.call_bytes + sums)))
+            turns = min(turns, int(_BATCH_MEMORY * free / max(1, self._oracle.call_bytes)))
         return max(2, turns)
 
     def put_fresh(self, count: int = 1, *, key: int | None = None) -> list[tuple[int, int]]:
@@ -260,14 +259,13 @@ class Bench:
         specs = [replace(spec, strides=own) for spec, own in zip(expected.specs, strides, strict=True)]
         if not all(spec.is_dense for spec in specs):
             raise WorkerFailure("protocol", "fetch", "an output was said to lie in memory as no tensor does")
-        device = self.worker.torch_device
-        passing = Passing(len(specs), device)
+        passing = Passing(self.worker.hasher, specs)
         pieces = passing.through(self.worker.fetch(name, which, specs, stored=True))
-        found = compare(expected, in_index_order(pieces, specs, device), number)
+        found = compare(expected, in_index_order(pieces, specs, self.worker.torch_device), number)
         # Of wrong values it is enough to say that they are wrong.
         if all(leaf.ok for leaf in found):
-            sealed = self._sealed_sums(1, sample.seal)[0] if sample.sums is None else sample.sums
-            if not torch.equal(passing.sums(), sealed):
+            sealed = self._sealed_roots(1, sample.seal)[0] if sample.root is None else sample.root
+            if not torch.equal(passing.root(), sealed):
                 raise OutputChanged
         return found
 
@@ -293,22 +291,22 @@ class Bench:
         if walls is not None:
             walls.add(turns, ran.wall_s, timed.elapsed_us, timed.after_us)
         if look is not None:
-            sums = self._sealed_sums(turns, ran.seal)
-            columns = zip(timed.elapsed_us, timed.host_us, seeds, timed.outputs, sums, strict=True)
+            roots = self._sealed_roots(turns, ran.seal)
+            columns = zip(timed.elapsed_us, timed.host_us, seeds, timed.outputs, roots, strict=True)
             look([Sample(elapsed, host, 0.0, *pair, output, "", row) for elapsed, host, pair, output, row in columns])
         self.worker.drop([f"batch{turn}" for turn in range(turns)])
         return timed.launched_us
 
-    def _sealed_sums(self, turns: int, given: str) -> torch.Tensor:
-        """The sums of every output of the last loop, [turns, leaves, 256], as they were when the seal was put on."""
-        spec = TensorSpec("int64", (turns, len(self._oracle.output_specs), COLUMNS))
-        sums = torch.empty(spec.shape, dtype=torch.int64)
-        flat = flat_bytes(sums)
-        for _, first, data in self.worker.fetch("sums", "live", [spec]):
+    def _sealed_roots(self, turns: int, given: str) -> torch.Tensor:
+        """The hash of every output of the last loop, [turns, 2] int64, as they were when the seal was put on."""
+        spec = TensorSpec("int64", (turns, WORDS))
+        roots = torch.empty(spec.shape, dtype=torch.int64)
+        flat = flat_bytes(roots)
+        for _, first, data in self.worker.fetch("roots", "live", [spec]):
             flat[first : first + data.numel()] = data.cpu()
-        if seal(sums).hex() != given:
+        if seal(roots).hex() != given:
             raise OutputChanged
-        return sums
+        return roots
 
     def _call_seeds(self, seeds: Sequence[int]) -> tuple[int, ...]:
         return tuple(seeds) if self._oracle.draws else ()

@@ -1,80 +1,102 @@
 """Digests of outputs: said by the worker when its loop ends, and held against the bytes that it hands over later.
 
-A tensor's bytes are taken as 32-bit words, in rows of 256, the last one filled up with zeros, and summed by column as
-64-bit integers, which reads each byte once. The sums of all outputs of a loop are hashed: that is the seal. To know the
-sums of an output one must know every bit of it, and whatever knows that has done the work.
+    tile    a part of a tensor, 64 KiB or more, so that there are at most 1024 of them: 16 bytes of hash
+    root    of the tiles of all tensors of one output: 16 bytes
+    seal    of the roots of all outputs of a loop: 16 bytes
 
-What remains: sums are no hash. Who says made-up sums can look for an output within the tolerance that has them, after
-the loop, and finds one where an output has many zeros or may be far off: a zero may become any small number, whose bits
-are large. So the sums are exact. Modulo 2^32 or 2^64 nearly every output could be made to fit.
-
-Sums are made in rows of 4096 words and folded to 256 at the end: more columns keep more of a GPU busy. Used on both
-sides of the wire.
+To have a seal one must have every bit of every output, and whatever has those has done the work. Outputs only have to
+be right within a tolerance, so that somebody who made a seal up could afterwards look for outputs that fit it: against
+a sum that is easy, against a hash it is not (hashing.py). Used on both sides of the wire.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import torch
 
-COLUMNS = 256
-WIDE = 16 * COLUMNS
-"""Columns while sums are made."""
-_WORD = 4
+from harness.wire.hashing import Hasher
+from harness.wire.transfer import TensorSpec
+
+WORDS = 2
+"""int64 words of a hash."""
+_TILES = 1024
+_TILE_BYTES = 64 << 10
 
 
-def wide_sums(data: torch.Tensor, out: torch.Tensor, first_byte: int = 0) -> None:
-    """Put the sums of `data` by column into `out`, [WIDE] int64, or add them to it if it is not the first piece.
-
-    `data` are the bytes of a tensor from `first_byte`, a multiple of 4, on. Sums of pieces that follow each other, each
-    but the last a multiple of 4 bytes long, add up to that of the whole; `out` is zero before the first.
-    """
-    if (data.data_ptr() | data.storage_offset()) % _WORD:
-        data = data.clone()  # part of a larger tensor, which begins in the middle of a word
-    column, size = first_byte // _WORD % WIDE, data.numel()
-    even = size - size % _WORD
-    words = data[:even].view(torch.int32)
-    if column:
-        head, words = words[: WIDE - column], words[WIDE - column :]
-        out[column : column + head.numel()] += head
-    if whole := words.numel() - words.numel() % WIDE:
-        rows = words[:whole].view(-1, WIDE)
-        if first_byte:
-            out += rows.sum(0, dtype=torch.int64)
-        else:
-            torch.sum(rows, 0, dtype=torch.int64, out=out)
-    if whole < words.numel():
-        out[: words.numel() - whole] += words[whole:]
-    if even < size:
-        last = torch.nn.functional.pad(data[even:], (0, _WORD - size % _WORD))
-        column = (first_byte + even) // _WORD % WIDE
-        out[column : column + 1] += last.view(torch.int32)
+def tile_bytes(nbytes: int) -> int:
+    """Bytes of each tile but the last of a tensor of so many: a power of two."""
+    return int(max(_TILE_BYTES, 1 << max(0, -(-nbytes // _TILES) - 1).bit_length()))
 
 
-def folded(sums: torch.Tensor) -> torch.Tensor:
-    """[..., WIDE] to [..., COLUMNS], int64."""
-    return sums.view(*sums.shape[:-1], WIDE // COLUMNS, COLUMNS).sum(-2)
+class Layout:
+    """Where the tiles of an output's tensors are among all of them."""
+
+    def __init__(self, specs: Sequence[TensorSpec]) -> None:
+        self.nbytes = [spec.nbytes for spec in specs]
+        self.starts: list[int] = []
+        self.count = 0
+        for size in self.nbytes:
+            self.starts.append(self.count)
+            self.count += -(-size // tile_bytes(size))
 
 
-def seal(sums: torch.Tensor) -> bytes:
-    """The hash, 16 bytes, of sums that lie in the host's memory, [..., COLUMNS] int64."""
-    return hashlib.blake2b(sums.reshape(-1).numpy().data, digest_size=16).digest()
+class Digests:
+    """Of the outputs of a loop, queued on the current stream as they come. `tiles` are [turns, count, 2] and `roots`
+    [turns, 2] int64, on the hasher's device."""
+
+    def __init__(self, hasher: Hasher, specs: Sequence[TensorSpec], turns: int) -> None:
+        self._hasher, self._layout = hasher, Layout(specs)
+        self.tiles = torch.zeros(turns, self._layout.count, WORDS, dtype=torch.int64, device=hasher.device)
+        self.roots = torch.zeros(turns, WORDS, dtype=torch.int64, device=hasher.device)
+
+    def add(self, turn: int, leaf: int, data: torch.Tensor) -> None:
+        """The bytes of a tensor of an output. One of another form is found out when it is looked at."""
+        layout = self._layout
+        if leaf >= len(layout.nbytes) or data.numel() != layout.nbytes[leaf]:
+            return
+        self._hasher.tiles(data, 0, tile_bytes(data.numel()), data.numel(), self.tiles[turn, layout.starts[leaf] :])
+
+    def end(self) -> None:
+        """All have come."""
+        self._hasher.roots(self.tiles, self.roots)
 
 
 class Passing:
-    """The sums of an output whose bytes pass by, piece by piece."""
+    """The digest of an output whose bytes pass by, piece by piece."""
 
-    def __init__(self, leaves: int, device: torch.device) -> None:
-        self._sums = torch.zeros(leaves, WIDE, dtype=torch.int64, device=device)
+    def __init__(self, hasher: Hasher, specs: Sequence[TensorSpec]) -> None:
+        self._hasher, self._layout = hasher, Layout(specs)
+        self._tiles = torch.zeros(1, self._layout.count, WORDS, dtype=torch.int64, device=hasher.device)
+        self._held: dict[int, torch.Tensor] = {}
+        """Of each tensor, the bytes after its last whole tile."""
 
     def through(self, pieces: Iterable[tuple[int, int, torch.Tensor]]) -> Iterator[tuple[int, int, torch.Tensor]]:
-        """Hand on pieces (leaf number, first byte, bytes), having added them up."""
+        """Hand on pieces (leaf number, first byte, bytes), in the order of their bytes, having hashed them."""
         for leaf, first, data in pieces:
-            wide_sums(data, self._sums[leaf], first)
+            self._add(leaf, first, data)
             yield leaf, first, data
 
-    def sums(self) -> torch.Tensor:
-        """Of all that has passed, [leaves, COLUMNS] int64, in the host's memory."""
-        return folded(self._sums).cpu()
+    def _add(self, leaf: int, first: int, data: torch.Tensor) -> None:
+        size = self._layout.nbytes[leaf]
+        step = tile_bytes(size)
+        if (held := self._held.pop(leaf, None)) is not None:
+            data, first = torch.cat([held, data]), first - held.numel()
+        whole = data.numel() if first + data.numel() == size else data.numel() - data.numel() % step
+        if whole < data.numel():
+            self._held[leaf] = data[whole:].clone()  # the memory of a piece is used again
+        if whole:
+            tiles = self._tiles[0, self._layout.starts[leaf] + first // step :]
+            self._hasher.tiles(data[:whole], first // step, step, size, tiles)
+
+    def root(self) -> torch.Tensor:
+        """Of all that has passed, [2] int64, in the host's memory."""
+        roots = torch.zeros(1, WORDS, dtype=torch.int64, device=self._hasher.device)
+        self._hasher.roots(self._tiles, roots)
+        return roots[0].cpu()
+
+
+def seal(roots: torch.Tensor) -> bytes:
+    """The hash, 16 bytes, of roots that lie in the host's memory, [turns, 2] int64."""
+    return hashlib.blake2b(roots.reshape(-1).numpy().data, digest_size=16).digest()

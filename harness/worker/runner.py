@@ -7,6 +7,7 @@ return (`early`): work that was not finished by then shows as a difference.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import functools
 import gc
@@ -22,9 +23,10 @@ from typing import Any, NamedTuple
 
 import torch
 
-from harness.wire.digest import COLUMNS, WIDE, folded, seal, wide_sums
+from harness.wire.digest import Digests, seal
 from harness.wire.frames import Channel
 from harness.wire.generators import seed_torch
+from harness.wire.hashing import GpuHasher, Hasher, HostHasher
 from harness.wire.mask import mask
 from harness.wire.stopwatch import Page
 from harness.wire.transfer import ByteStream, TensorSpec, flat_bytes
@@ -64,6 +66,7 @@ class Runner:
         self._device = torch.device("cpu")
         self._memory: CpuMemory | CudaMemory = CpuMemory()
         self._clock: CpuClock | CudaClock | None = None
+        self._hasher: Hasher = HostHasher()
         self._entry: Any = None
         self._style = "model"
         self._outputs: list[str] = []
@@ -85,6 +88,7 @@ class Runner:
             torch.zeros(1, device=self._device)
             self._memory = CudaMemory(self._device)
             self._clock = CudaClock(self._device, order["flush_bytes"], self._memory)
+            self._hasher = GpuHasher(base64.b64decode(order["hash_image"]), self._device)
         else:
             self._clock = CpuClock(order["flush_bytes"])
         return {"type": "done"}
@@ -338,11 +342,9 @@ class Runner:
         held = aside(sizes, self._device) if count == 1 else []
         self._memory.poison([])
         self._memory.refill(sizes, count)
-        shape = (count if sealed else 0, len(specs))
-        wide = torch.zeros((*shape, WIDE), dtype=torch.int64, device=self._device)
-        sums = torch.zeros((*shape, COLUMNS), dtype=torch.int64, device=self._device)
+        digests = Digests(self._hasher, specs, count if sealed else 0)
         pinned = self._device.type == "cuda"
-        on_host = torch.empty((*shape, COLUMNS), dtype=torch.int64, device="cpu", pin_memory=pinned)
+        on_host = torch.empty(digests.roots.shape, dtype=torch.int64, device="cpu", pin_memory=pinned)
 
         def before(turn: int) -> None:
             if seeds:
@@ -352,14 +354,14 @@ class Runner:
             kept = self._keep_early(result) if count == 1 else self._keep(result)
             self._timed.append(kept)
             if sealed:
-                # An output of another form is found out when it is looked at.
-                for leaf, row in zip(kept.call.live, wide[turn], strict=False):
-                    # As they lie in memory: another order would take a copy, which is no work of the call's.
-                    wide_sums(flat_bytes(leaf, in_storage_order=True), row)
+                # As they lie in memory: another order would take a copy, which is no work of the call's.
+                for number, leaf in enumerate(kept.call.live):
+                    digests.add(turn, number, flat_bytes(leaf, in_storage_order=True))
 
         def last() -> None:
             if sealed:
-                on_host.copy_(sums.copy_(folded(wide)), non_blocking=True)
+                digests.end()
+                on_host.copy_(digests.roots, non_blocking=True)
 
         ignored = order["kind"] in ("empty", "null")
         turns = Turns(
@@ -385,7 +387,7 @@ class Runner:
         del held
         if order["kind"] == "probe":
             self._timed = []
-        self._calls["sums"] = _Call(live=[sums])
+        self._calls["roots"] = _Call(live=[digests.roots])
         return {"type": "ran", "seal": said.hex()}
 
     def times(self, order: dict[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ limit, a death, silence, or a broken protocol.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import os
 import secrets
@@ -23,8 +24,10 @@ from harness.build.handout import sealed_copy
 from harness.build.outcome import BuildOutcome
 from harness.load.program import Program
 from harness.machine.device import Device
+from harness.machine.hash_image import hasher_for, image_for
 from harness.sandbox import Exit, Limit
 from harness.wire.frames import PROTOCOL, Closed, Late, WireError
+from harness.wire.hashing import Hasher
 from harness.wire.stopwatch import Stopwatch
 from harness.wire.transfer import ByteStream, TensorSpec, flat_bytes, offsets
 from harness.wire.tree import take_apart
@@ -154,6 +157,11 @@ class Worker:
         except TimeoutError:
             return None
 
+    @property
+    def hasher(self) -> Hasher:
+        """What the grader hashes with what comes from this worker."""
+        return hasher_for(self._device)
+
     def wait_ready(self) -> None:
         """Wait until the process is up with torch imported. A failure here is the grader's own: nothing of the
         submission has run."""
@@ -168,7 +176,13 @@ class Worker:
         """Make the worker's context on the device, if it was not made beforehand, and the grader's clock for it."""
         if self.process.opened:
             return
-        order = {"type": "open", "device": self._inner_device(), "flush_bytes": self.flush_bytes}
+        image = base64.b64encode(image_for(self._device)).decode()
+        order = {
+            "type": "open",
+            "device": self._inner_device(),
+            "flush_bytes": self.flush_bytes,
+            "hash_image": image,
+        }
         self._ask(order, "open", _START_S, claims.Done)
         self.process.opened = True
 

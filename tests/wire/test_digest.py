@@ -2,63 +2,100 @@
 
 from __future__ import annotations
 
+import random
+
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.wire.digest import COLUMNS, WIDE, Passing, folded, seal, wide_sums
-from harness.wire.transfer import flat_bytes
+from harness.wire import digest
+from harness.wire.digest import Digests, Passing, seal, tile_bytes
+from harness.wire.hashing import HostHasher
+from harness.wire.transfer import TensorSpec, flat_bytes
+
+HOST = HostHasher()
 
 
-def sums_of(data: bytes) -> torch.Tensor:
-    out = torch.zeros(WIDE, dtype=torch.int64)
-    wide_sums(torch.frombuffer(bytearray(data), dtype=torch.uint8) if data else torch.empty(0).byte(), out)
-    return folded(out)
+@pytest.fixture(scope="module", autouse=True)
+def small_tiles() -> object:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(digest, "_TILE_BYTES", 1024)
+        patch.setattr(digest, "_TILES", 8)
+        yield
 
 
-def by_hand(data: bytes) -> list[int]:
-    data += bytes(-len(data) % 4)
-    words = [int.from_bytes(data[at : at + 4], "little", signed=True) for at in range(0, len(data), 4)]
-    return [sum(words[column::COLUMNS]) for column in range(COLUMNS)]
+def bytes_of(data: bytes) -> torch.Tensor:
+    return torch.frombuffer(bytearray(data) or bytearray(1), dtype=torch.uint8)[: len(data)]
 
 
-@given(st.integers(0, 100_000), st.randoms())
-def test_the_sums_are_those_of_the_columns(size: int, random: object) -> None:
-    data = random.randbytes(size)  # type: ignore[attr-defined]
-    assert sums_of(data).tolist() == by_hand(data)
+def root_of(*leaves: torch.Tensor) -> torch.Tensor:
+    digests = Digests(HOST, [TensorSpec.of(leaf) for leaf in leaves], 1)
+    for number, leaf in enumerate(leaves):
+        digests.add(0, number, flat_bytes(leaf))
+    digests.end()
+    return digests.roots[0]
 
 
-@given(st.integers(0, 100_000), st.integers(1, 9), st.randoms())
-def test_pieces_add_up_to_the_whole(size: int, part: int, random: object) -> None:
-    data = random.randbytes(size)  # type: ignore[attr-defined]
-    whole = torch.frombuffer(bytearray(data) or bytearray(1), dtype=torch.uint8)[:size]
-    step = 256 * part
-    passing = Passing(2, torch.device("cpu"))
-    pieces = [(1, first, whole[first : first + step]) for first in range(0, size, step)]
-    assert [first for _, first, _ in passing.through(pieces)] == list(range(0, size, step))
-    assert passing.sums()[1].tolist() == by_hand(data)
-    assert not passing.sums()[0].any()
+@given(st.integers(0, 1 << 40))
+def test_tiles_are_few_and_a_power_of_two(nbytes: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(digest, "_TILE_BYTES", 64 << 10)
+        patch.setattr(digest, "_TILES", 1024)
+        step = tile_bytes(nbytes)
+    assert step >= 64 << 10
+    assert step & (step - 1) == 0
+    assert -(-nbytes // step) <= 1024
+    assert step == 64 << 10 or nbytes / step > 256
 
 
-@given(st.integers(0, 9000), st.integers(0, 9), st.sampled_from([torch.uint8, torch.bfloat16, torch.float64]))
-def test_a_part_of_a_larger_tensor_has_the_sums_of_its_bytes(count: int, begins: int, dtype: torch.dtype) -> None:
-    whole = torch.arange(count + begins).to(dtype)
-    out = torch.zeros(WIDE, dtype=torch.int64)
-    wide_sums(flat_bytes(whole[begins:]), out)
-    assert folded(out).tolist() == by_hand(whole[begins:].clone().view(torch.uint8).numpy().tobytes())
+@given(st.lists(st.integers(0, 20_000), min_size=1, max_size=3), st.integers(1, 40), st.randoms())
+def test_pieces_have_the_hash_of_the_whole(sizes: list[int], part: int, rng: random.Random) -> None:
+    leaves = [bytes_of(rng.randbytes(size)) for size in sizes]
+    passing, step = Passing(HOST, [TensorSpec.of(leaf) for leaf in leaves]), 256 * part
+    pieces = [
+        (number, first, leaf[first : first + step])
+        for number, leaf in enumerate(leaves)
+        for first in range(0, leaf.numel(), step)
+    ]
+    assert [at for *at, _ in passing.through(pieces)] == [at for *at, _ in pieces]
+    assert torch.equal(passing.root(), root_of(*leaves))
 
 
-def test_a_seal_tells_one_bit() -> None:
-    sums = torch.arange(3 * COLUMNS).reshape(3, 1, COLUMNS)
-    other = sums.clone()
-    other[2, 0, -1] += 1
-    assert seal(sums) == seal(sums.clone())
-    assert seal(sums) != seal(other)
+@given(st.integers(1, 20_000), st.randoms())
+def test_another_bit_another_place_and_another_size_are_another_hash(size: int, rng: random.Random) -> None:
+    data = rng.randbytes(size)
+    at = rng.randrange(size)
+    other = bytearray(data)
+    other[at] ^= 1 << rng.randrange(8)
+    hashes = [data, bytes(other), data + b"\0", data[:-1]]
+    if size > 2048:
+        hashes.append(data[1024:2048] + data[:1024] + data[2048:])  # tiles that change places
+    assert len({tuple(root_of(bytes_of(each)).tolist()) for each in hashes}) == len(set(hashes))
 
 
-def test_sums_are_exact() -> None:
-    """Modulo a power of two, any output could be made to fit by changing a few of its elements."""
-    large = torch.full((300 * WIDE,), 2**31 - 1, dtype=torch.int32)
-    out = torch.zeros(WIDE, dtype=torch.int64)
-    wide_sums(flat_bytes(large), out)
-    assert set(out.tolist()) == {300 * (2**31 - 1)}
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.bfloat16, torch.float64])
+def test_a_part_of_a_larger_tensor_has_the_hash_of_its_bytes(dtype: torch.dtype) -> None:
+    whole = torch.arange(5000).to(dtype)
+    assert torch.equal(root_of(whole[3:4003]), root_of(whole[3:4003].clone()))
+
+
+def test_what_was_not_looked_for_is_in_no_hash() -> None:
+    digests = Digests(HOST, [TensorSpec("float32", (4,))], 2)
+    digests.add(0, 0, torch.zeros(15, dtype=torch.uint8))
+    digests.add(1, 1, torch.zeros(16, dtype=torch.uint8))
+    assert not digests.tiles.any()
+
+
+def test_outputs_are_told_apart_by_their_turn_and_a_seal_tells_one_bit() -> None:
+    digests = Digests(HOST, [TensorSpec("float32", (4,))], 3)
+    for turn in range(3):
+        digests.add(turn, 0, flat_bytes(torch.full((4,), float(turn % 2))))
+    digests.end()
+    assert torch.equal(digests.roots[0], digests.roots[2])
+    assert not torch.equal(digests.roots[0], digests.roots[1])
+    other = digests.roots.clone()
+    other[2, 1] ^= 1
+    assert seal(digests.roots) == seal(digests.roots.clone())
+    assert seal(digests.roots) != seal(other)
+    assert len(seal(Digests(HOST, [], 0).roots)) == 16

@@ -1,0 +1,87 @@
+"""The kernel that hashes outputs (wire/tiles.cu), compiled for a device once and kept.
+
+    CACHE/kernels/KEY.cubin    KEY from the text, the architecture and the compiler; its hash before it
+
+Workers get it with the order to open the device: they have no compiler, and no cache that outlives them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import os
+import secrets
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+import torch
+
+from harness.machine.device import Device, DeviceError
+from harness.wire.hashing import GpuHasher, Hasher, HostHasher
+
+_SOURCE = Path(__file__).parent.parent / "wire" / "tiles.cu"
+_DIGEST = 32
+
+
+def hasher_for(device: Device) -> Hasher:
+    """The grader's own, in its own context. Raises DeviceError where the kernel can't be made."""
+    return HostHasher() if device.kind == "cpu" else _loaded(device.torch_name, device.arch or "")
+
+
+@functools.cache
+def _loaded(name: str, arch: str) -> Hasher:
+    return GpuHasher(_image(arch), torch.device(name))
+
+
+def image_for(device: Device) -> bytes:
+    """The kernel as a cubin; nothing for a CPU. Raises DeviceError where it can't be made."""
+    return b"" if device.kind == "cpu" else _image(device.arch or "")
+
+
+@functools.cache
+def _image(arch: str) -> bytes:
+    source = _SOURCE.read_bytes()
+    # The compiler comes with torch's CUDA; to ask it for its own version would load it, which takes longer than this.
+    key = hashlib.sha256(b"|".join([source, arch.encode(), str(torch.version.cuda).encode()])).hexdigest()[:32]
+    path = _folder() / f"{key}.cubin"
+    with contextlib.suppress(OSError):
+        kept = path.read_bytes()
+        if hashlib.sha256(kept[_DIGEST:]).digest() == kept[:_DIGEST]:
+            return kept[_DIGEST:]
+    image = compiled(source, arch)
+    with contextlib.suppress(OSError):  # it is compiled again the next time
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        fresh = path.with_suffix(f".{secrets.token_hex(4)}")
+        fresh.write_bytes(hashlib.sha256(image).digest() + image)
+        fresh.rename(path)
+    return image
+
+
+def compiled(source: bytes, arch: str) -> bytes:
+    """A cubin for a compute capability, such as 9.0. Raises DeviceError with what the compiler says."""
+    from cuda.bindings import nvrtc
+
+    program = _done(nvrtc.nvrtcCreateProgram(source, b"tiles.cu", 0, [], []), nvrtc)
+    options = [f"--gpu-architecture=sm_{arch.replace('.', '')}".encode()]
+    (error,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
+    if error != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+        log = bytes(_done(nvrtc.nvrtcGetProgramLogSize(program), nvrtc))
+        _done(nvrtc.nvrtcGetProgramLog(program, log), nvrtc)
+        raise DeviceError(f"The kernel that hashes outputs can't be compiled for {arch}: {log.decode()[:500].strip()}")
+    image = bytes(_done(nvrtc.nvrtcGetCUBINSize(program), nvrtc))
+    _done(nvrtc.nvrtcGetCUBIN(program, image), nvrtc)
+    nvrtc.nvrtcDestroyProgram(program)
+    return image
+
+
+def _folder() -> Path:
+    return Path(os.environ.get("HARNESS_CACHE_DIR") or platformdirs.user_cache_dir("kernel-harness")) / "kernels"
+
+
+def _done(result: tuple[Any, ...], nvrtc: Any) -> Any:
+    error, *values = result
+    if error != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+        raise DeviceError(f"The compiler of the kernel that hashes outputs says {error.name}.")
+    return values[0] if len(values) == 1 else tuple(values)

@@ -1,0 +1,106 @@
+"""Hashes of tensors where they lie: BLAKE2b in a host's memory, and a kernel of our own in a GPU's.
+
+The kernel (`tiles.cu`) keeps a state of 128 bits in each thread, to which it adds 16 bytes at a time by a permutation
+that can be run backwards. Who wants other bytes with the same hash, and can change each number only a little, has to
+find a way between two states that are given: about 2^64 tries. Used on both sides of the wire.
+"""
+
+from __future__ import annotations
+
+import abc
+import hashlib
+import struct
+from typing import Any
+
+import torch
+
+_SALT = struct.Struct("<QQ")
+_ROOT = (1 << 32) - 1
+"""In place of a tile's number: no tensor has so many."""
+_ALIGNED = 16
+_THREADS = 256
+
+
+class Hasher(abc.ABC):
+    """Hashes on one device."""
+
+    device: torch.device
+
+    @abc.abstractmethod
+    def tiles(self, data: torch.Tensor, first: int, step: int, nbytes: int, out: torch.Tensor) -> None:
+        """Hash `data`, bytes of a tensor of `nbytes` from its tile number `first` on, into `out`, [tiles or more, 2]
+        int64. A tile has `step` bytes, the last one may have fewer."""
+
+    @abc.abstractmethod
+    def roots(self, tiles: torch.Tensor, out: torch.Tensor) -> None:
+        """Hash each row of `tiles`, [rows, count, 2] int64, into a row of `out`, [rows, 2] int64."""
+
+
+class HostHasher(Hasher):
+    """In a host's memory."""
+
+    def __init__(self) -> None:
+        self.device = torch.device("cpu")
+
+    def tiles(self, data: torch.Tensor, first: int, step: int, nbytes: int, out: torch.Tensor) -> None:
+        """One after another; the interpreter's lock is not held meanwhile."""
+        for number, at in enumerate(range(0, data.numel(), step)):
+            out[number] = _hash(data[at : at + step], first + number, nbytes)
+
+    def roots(self, tiles: torch.Tensor, out: torch.Tensor) -> None:
+        """The same for rows of hashes."""
+        for row, each in zip(tiles, out, strict=True):
+            data = row.reshape(-1).view(torch.uint8) if row.numel() else torch.empty(0, dtype=torch.uint8)
+            each.copy_(_hash(data, _ROOT, data.numel()))
+
+
+class GpuHasher(Hasher):
+    """In a GPU's memory, on the current stream."""
+
+    def __init__(self, image: bytes, device: torch.device) -> None:
+        """`image`: the kernel as a cubin for this GPU. Raises RuntimeError where it can't be loaded."""
+        from cuda.bindings import driver
+
+        torch.cuda.current_stream(device).synchronize()  # there is a context now
+        self.device = device
+        self._launch: Any = driver.cuLaunchKernel
+        with torch.cuda.device(device):
+            self._module = _done(driver.cuModuleLoadData(image))
+        self._kernel = _done(driver.cuModuleGetFunction(self._module, b"hash_tiles"))
+
+    def tiles(self, data: torch.Tensor, first: int, step: int, nbytes: int, out: torch.Tensor) -> None:
+        """A block of threads a tile."""
+        if data.data_ptr() % _ALIGNED:
+            data = data.clone()
+        self._run(-(-data.numel() // step), data, data.numel(), step, nbytes, first, 1, out)
+
+    def roots(self, tiles: torch.Tensor, out: torch.Tensor) -> None:
+        """A block of threads a row."""
+        rows, count = tiles.shape[0], tiles.shape[1]
+        row_bytes = count * _ALIGNED
+        # Where there are no tiles each row is the hash of nothing.
+        self._run(rows, tiles, rows * row_bytes, row_bytes, row_bytes, _ROOT, 0, out)
+
+    def _run(
+        self, blocks: int, data: torch.Tensor, here: int, step: int, nbytes: int, first: int, numbered: int, out: Any
+    ) -> None:
+        import ctypes
+
+        if not blocks:
+            return
+        stream = torch.cuda.current_stream(self.device).cuda_stream
+        values = (data.data_ptr(), here, step, nbytes, first, numbered, out.data_ptr())
+        kinds = (ctypes.c_void_p, *[ctypes.c_uint64] * 3, *[ctypes.c_uint32] * 2, ctypes.c_void_p)
+        _done(self._launch(self._kernel, blocks, 1, 1, _THREADS, 1, 1, 0, stream, (values, kinds), 0))
+
+
+def _hash(data: torch.Tensor, tile: int, nbytes: int) -> torch.Tensor:
+    digest = hashlib.blake2b(data.numpy().data, digest_size=16, salt=_SALT.pack(tile, nbytes)).digest()
+    return torch.frombuffer(bytearray(digest), dtype=torch.int64)
+
+
+def _done(result: tuple[Any, ...]) -> Any:
+    error, *values = result
+    if int(error):
+        raise RuntimeError(f"the CUDA driver says {error.name}")
+    return values[0] if values else None

@@ -1,0 +1,103 @@
+"""The kernel that hashes outputs: what it computes, that it compiles, and on a GPU that it is what it says."""
+
+from __future__ import annotations
+
+import ctypes
+import random
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+from tile_reference import hash_tile
+
+from harness.machine import hash_image
+from harness.machine.device import DeviceError, open_device
+from harness.machine.hash_image import compiled, hasher_for, image_for
+from harness.wire.digest import Digests, Passing, tile_bytes
+from harness.wire.hashing import HostHasher
+from harness.wire.transfer import TensorSpec, flat_bytes
+
+SOURCE = Path(hash_image.__file__).parent.parent / "wire" / "tiles.cu"
+SIZES = (0, 1, 15, 16, 17, 4095, 4096, 4097, 8 * 4096, 65_536, 70_001)
+_ROOT = (1 << 32) - 1
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++")
+def test_the_kernel_s_arithmetic_is_the_one_described(tmp_path: Path) -> None:
+    library = tmp_path / "tiles.so"
+    source = Path(__file__).with_name("tiles_on_host.cpp")
+    subprocess.run(["g++", "-O2", "-shared", "-fPIC", f"-I{SOURCE.parent}", "-o", library, source], check=True)
+    found, said = ctypes.CDLL(str(library)), (ctypes.c_uint32 * 4)()
+    for size in SIZES:
+        data = random.randbytes(size)
+        found.hash_tile(data, ctypes.c_uint64(size), ctypes.c_uint32(7), ctypes.c_uint64(12_345_678_901), said)
+        assert bytes(said) == hash_tile(data, 7, 12_345_678_901)
+
+
+@pytest.mark.parametrize("arch", ["8.0", "9.0", "10.0"])
+def test_it_compiles(arch: str) -> None:
+    pytest.importorskip("cuda.bindings.nvrtc")
+    assert compiled(SOURCE.read_bytes(), arch)[:4] == b"\x7fELF"
+
+
+def test_what_does_not_compile_is_told() -> None:
+    pytest.importorskip("cuda.bindings.nvrtc")
+    with pytest.raises(DeviceError, match=r"can't be compiled for 9\.0: .*error"):
+        compiled(b"nothing of the kind", "9.0")
+
+
+def test_it_is_compiled_once_and_a_damaged_one_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("cuda.bindings.nvrtc")
+    monkeypatch.setenv("HARNESS_CACHE_DIR", str(tmp_path))
+    made: list[str] = []
+    monkeypatch.setattr(hash_image, "compiled", lambda _, arch: made.append(arch) or b"image")
+    for damaged in (False, False, True, False):
+        if damaged:
+            (path,) = (tmp_path / "kernels").glob("*.cubin")
+            path.write_bytes(path.read_bytes()[:-1])
+        hash_image._image.cache_clear()
+        assert hash_image._image("9.0") == b"image"
+    hash_image._image.cache_clear()
+    assert made == ["9.0", "9.0"]
+    assert [path.suffix for path in (tmp_path / "kernels").iterdir()] == [".cubin"]
+
+
+def test_a_cpu_needs_none() -> None:
+    device = open_device("cpu")
+    assert image_for(device) == b""
+    assert isinstance(hasher_for(device), HostHasher)
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_hashes_are_those_of_the_description() -> None:
+    hasher = hasher_for(open_device("cuda"))
+    for size in (*SIZES, 1 << 20, (1 << 20) + 5):
+        data = random.randbytes(size)
+        tensor = torch.frombuffer(bytearray(data) or bytearray(1), dtype=torch.uint8)[:size].cuda()
+        step = tile_bytes(size)
+        tiles = [hash_tile(data[at : at + step], at // step, size) for at in range(0, size, step)]
+        digests = Digests(hasher, [TensorSpec.of(tensor)], 2)
+        digests.add(1, 0, tensor)
+        digests.end()
+        assert digests.tiles[1].cpu().numpy().tobytes() == b"".join(tiles)
+        assert digests.roots[1].cpu().numpy().tobytes() == hash_tile(b"".join(tiles), _ROOT, 16 * len(tiles))
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_pieces_have_the_hash_of_the_whole() -> None:
+    hasher = hasher_for(open_device("cuda"))
+    leaves = [torch.randn(300_001, device="cuda"), torch.randn(77, device="cuda").half()[1:]]
+    specs = [TensorSpec.of(leaf) for leaf in leaves]
+    digests, passing = Digests(hasher, specs, 1), Passing(hasher, specs)
+    for number, leaf in enumerate(leaves):
+        digests.add(0, number, flat_bytes(leaf))
+    digests.end()
+    pieces = [
+        (number, first, flat_bytes(leaf)[first : first + 100_096])
+        for number, leaf in enumerate(leaves)
+        for first in range(0, leaf.nbytes, 100_096)
+    ]
+    assert len(list(passing.through(pieces))) == len(pieces)
+    assert torch.equal(passing.root(), digests.roots[0].cpu())
