@@ -1,6 +1,6 @@
 """Digests of outputs: said by the worker when its loop ends, and held against the bytes that it hands over later.
 
-    tile    a part of a tensor, 64 KiB or more, so that there are at most 1024 of them: 16 bytes of hash
+    tile    a part of a tensor, 64 KiB or more, so that there are at most 4096 of them: 16 bytes of hash
     root    of the tiles of all tensors of one output: 16 bytes
     seal    of the roots of all outputs of a loop: 16 bytes
 
@@ -21,7 +21,7 @@ from harness.wire.transfer import TensorSpec
 
 WORDS = 2
 """int64 words of a hash."""
-_TILES = 1024
+_TILES = 4096
 _TILE_BYTES = 64 << 10
 
 

@@ -1,8 +1,9 @@
 """Hashes of tensors where they lie: BLAKE2b in a host's memory, and a kernel of our own in a GPU's.
 
-The kernel (`tiles.cu`) keeps a state of 128 bits in each thread, to which it adds 16 bytes at a time by a permutation
-that can be run backwards. Who wants other bytes with the same hash, and can change each number only a little, has to
-find a way between two states that are given: about 2^64 tries. Used on both sides of the wire.
+The kernel (`tiles.cu`) is a tree of BLAKE3's compressions, for the same reason: outputs only have to be right within a
+tolerance, so that whoever looks for some with a hash that was said before may set many of their bits, and all those of
+numbers near zero. Nothing simpler stands that: sums can be solved, and so can a permutation that takes words in whole,
+where a few numbers near zero lead to whatever state is wanted. Used on both sides of the wire.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _SALT = struct.Struct("<QQ")
 _ROOT = (1 << 32) - 1
 """In place of a tile's number: no tensor has so many."""
 _ALIGNED = 16
-_THREADS = 256
+_THREADS = 128
 
 
 class Hasher(abc.ABC):

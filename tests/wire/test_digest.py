@@ -41,12 +41,12 @@ def root_of(*leaves: torch.Tensor) -> torch.Tensor:
 def test_tiles_are_few_and_a_power_of_two(nbytes: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(digest, "_TILE_BYTES", 64 << 10)
-        patch.setattr(digest, "_TILES", 1024)
+        patch.setattr(digest, "_TILES", 4096)
         step = tile_bytes(nbytes)
     assert step >= 64 << 10
     assert step & (step - 1) == 0
-    assert -(-nbytes // step) <= 1024
-    assert step == 64 << 10 or nbytes / step > 256
+    assert -(-nbytes // step) <= 4096
+    assert step == 64 << 10 or nbytes / step > 1024
 
 
 @given(st.lists(st.integers(0, 20_000), min_size=1, max_size=3), st.integers(1, 40), st.randoms())

@@ -1,49 +1,66 @@
-"""The hash of tiles.cu once more, in numpy and from its description: 256 threads side by side."""
+"""The hash of tiles.cu once more, in numpy and from its description: 128 threads side by side."""
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
 
-THREADS = 256
+THREADS = 128
+IV = (0x6A09E667, 0xBB67AE85, 0x3C6EF372, 0xA54FF53A, 0x510E527F, 0x9B05688C, 0x1F83D9AB, 0x5BE0CD19)
+KEYED, PARENT = 16, 4
 Words = npt.NDArray[np.uint32]
+
+_NEXT = (2, 6, 3, 10, 7, 0, 4, 13, 1, 11, 12, 5, 9, 14, 15, 8)
+"""What takes the place of each word of a message in the round after."""
+
+_MIXED = (
+    *((0, 4, 8, 12), (1, 5, 9, 13), (2, 6, 10, 14), (3, 7, 11, 15)),
+    *((0, 5, 10, 15), (1, 6, 11, 12), (2, 7, 8, 13), (3, 4, 9, 14)),
+)
+"""Words of a state that are mixed, in this order."""
 
 
 def hash_tile(data: bytes, number: int, nbytes: int) -> bytes:
     """16 bytes for tile `number` of a message of `nbytes` bytes, of which the tile's are `data`."""
-    start = (0x243F6A88, 0x85A308D3 ^ number, 0x13198A2E ^ (nbytes & 0xFFFFFFFF), 0x03707344 ^ (nbytes >> 32))
-    state = [np.full(THREADS, word, dtype=np.uint32) for word in start]
-    state[0] ^= np.arange(THREADS, dtype=np.uint32)
-    state = permuted(state, 8)
-    words = np.frombuffer(data + bytes(-len(data) % 16), dtype=np.uint32).reshape(-1, 4)
-    for first in range(0, len(words), THREADS):
-        taken = words[first : first + THREADS]
-        some = permuted([each[: len(taken)] ^ taken[:, word] for word, each in enumerate(state)], 4)
-        for each, fresh in zip(state, some, strict=True):
-            each[: len(taken)] = fresh
-    while (half := len(state[0]) // 2) > 0:
-        left = permuted([each[:half] for each in state], 8)
-        state = permuted([one ^ each[half:] for one, each in zip(left, state, strict=True)], 8)
-    return b"".join(each.tobytes() for each in state)
+    key = np.array(IV, dtype=np.uint32)
+    key[0] ^= np.uint32(nbytes & 0xFFFFFFFF)
+    key[1] ^= np.uint32(nbytes >> 32)
+    values = np.repeat(key[None], THREADS, axis=0)
+    thread = np.arange(THREADS, dtype=np.uint32)
+    per_round = 64 * THREADS
+    for first in range(0, len(data), per_round):
+        part = data[first : first + per_round]
+        busy = min(THREADS, -(-len(part) // 16))
+        filled = np.frombuffer(part.ljust(per_round, b"\0"), dtype=np.uint32).reshape(4, THREADS, 4)
+        messages = filled.transpose(1, 0, 2).reshape(THREADS, 16)
+        values[:busy] = compressed(values[:busy], messages[:busy], number, thread[:busy], KEYED)
+    while (half := len(values) // 2) > 0:
+        messages = np.concatenate([values[:half], values[half:]], axis=1)
+        values = compressed(np.repeat(key[None], half, axis=0), messages, number, thread[:half] * 0, KEYED | PARENT)
+    return values[0, :4].tobytes()
 
 
-def permuted(state: list[Words], passes: int) -> list[Words]:
-    """Chaskey's permutation."""
-    a, b, c, d = (each.copy() for each in state)
-    for _ in range(passes):
-        a += b
-        b = turned(b, 5) ^ a
-        a = turned(a, 16)
-        c += d
-        d = turned(d, 8) ^ c
-        a += d
-        d = turned(d, 13) ^ a
-        c += b
-        b = turned(b, 7) ^ c
-        c = turned(c, 16)
-    return [a, b, c, d]
+def compressed(values: Words, messages: Words, low: int, high: Words, flags: int) -> Words:
+    """BLAKE3's compression of messages [n, 16] of 64 bytes into values [n, 8]; `low` and `high` are the counter."""
+    v = [*values.T.copy(), *(np.full(len(values), word, dtype=np.uint32) for word in IV[:4])]
+    v += [np.full(len(values), low, dtype=np.uint32), high, *(np.full(len(values), w, np.uint32) for w in (64, flags))]
+    m = list(messages.T)
+    for _ in range(7):
+        for number, places in enumerate(_MIXED):
+            mix(v, *places, m[2 * number], m[2 * number + 1])
+        m = [m[place] for place in _NEXT]
+    return np.stack([v[place] ^ v[place + 8] for place in range(8)], axis=1)
+
+
+def mix(v: list[Words], a: int, b: int, c: int, d: int, x: Words, y: Words) -> None:
+    """BLAKE3's G, on four words of the state and two of the message."""
+    for word, first, second in ((x, 16, 12), (y, 8, 7)):
+        v[a] = v[a] + v[b] + word
+        v[d] = turned(v[d] ^ v[a], first)
+        v[c] = v[c] + v[d]
+        v[b] = turned(v[b] ^ v[c], second)
 
 
 def turned(words: Words, by: int) -> Words:
-    """To the left, by so many bits."""
-    return (words << np.uint32(by)) | (words >> np.uint32(32 - by))
+    """To the right, by so many bits."""
+    return (words >> np.uint32(by)) | (words << np.uint32(32 - by))
