@@ -240,7 +240,7 @@ class Bench:
             loop = self._probes(count, mode, queue_us)
             wall_s = self.worker.time(loop, _LIMIT_S, rest_us=self._rest_us(loop)).wall_s
             timed = self.worker.times(loop)
-            walls.add(count, wall_s, timed.elapsed_us, timed.after_us)
+            walls.add(count, wall_s, timed.elapsed_us, ahead_us=timed.before_us, digest_us=timed.after_us)
 
     def look_at(
         self, sample: Sample, which: Literal["early", "live"], name: str, number: int
@@ -289,7 +289,7 @@ class Bench:
         ran = self.worker.time(loop, self._limit_s * turns, rest_us=self._rest_us(loop))
         timed = self.worker.times(loop, "batch")
         if walls is not None:
-            walls.add(turns, ran.wall_s, timed.elapsed_us, timed.after_us)
+            walls.add(turns, ran.wall_s, timed.elapsed_us, ahead_us=timed.before_us, digest_us=timed.after_us)
         if look is not None:
             roots = self._sealed_roots(turns, ran.seal)
             columns = zip(timed.elapsed_us, timed.host_us, seeds, timed.outputs, roots, strict=True)

@@ -4,16 +4,20 @@
     turn      (T(long) - T(short)) / (long - short): the time of one turn, without what every loop costs once
     overhead  what a turn is more than its call: a turn of the probe in the clean process, less what the probe reads
     outside   turn - overhead: the time of a call by our own clock
-    digests   what follows a call in a turn. It depends on the pages that outputs lie in, by a few per cent and from
-              process to process; a difference of so much is taken off, as either process's events tell it
+    ahead     what precedes a call in a turn, idling and the write that empties L2, as the worker's events tell it
+    digest    what follows it, told likewise. Both depend on the pages that memory lies in and on a clock that drifts,
+              from process to process and from loop to loop; a difference of a few per cent from the probe's is taken
+              off, as the events tell it
+    net       turn - ahead - digest: nearly the call
     once      T(short) - short * turn: what a loop costs once, nearly the same in all processes
     whole     outside + (once - the probe's) / long: the same from long loops alone. Who holds up short loops makes the
               difference of the two smaller, and this one no smaller
 
 Long and short loops follow each other, and those of the probe those of the submission, since a device's state drifts.
 
-The probe is one kernel that makes outputs like the submission's, in the reference's process, which is clean. It is held
-against the mean of the inside readings of the same calls; how far apart they may be comes from the spread of the walls.
+The probe is one kernel that makes outputs like the submission's, in the reference's process, which is clean. The time
+by our clock is held against the mean of the inside readings of the same calls; how far apart they may be comes from the
+spread of the walls.
 
 Whoever makes walls or readings uneven on purpose must not gain by it. So an error that a submission's own figures show
 counts only up to a few times that of the clean process, or a share of the call; loops are held against the median of
@@ -28,7 +32,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -46,8 +50,8 @@ _SIGMAS = 4.0
 _DIGESTS = 0.05
 """Share by which digests may differ between two processes; and of the call, which may be the shorter of the two."""
 _PROCESSES = 0.01
-"""Share of a turn by which loops of two processes may differ for good, so that no repetition shows it. On an H200 those
-of the same probe, in the clean process and in the submission's, were up to 0.8 % apart."""
+"""Share by which what precedes a call may differ between two processes, and any part of a turn that nothing tells. On
+an H200 turns of the same probe, in the clean process and in the submission's, were up to 0.8 % apart."""
 _SHORTER = 8
 """Times that a long loop has the turns of a short one: the further apart they are, the less a wall's own error is over
 the turns between them, and the less time the short ones take."""
@@ -67,6 +71,33 @@ class Estimate:
         return Estimate(self.us - other.us, math.hypot(self.error_us, other.error_us))
 
 
+@dataclass(frozen=True)
+class Bounds:
+    """From where to where a figure is believed."""
+
+    least: float
+    most: float
+
+    def __call__(self, figure: float) -> float:
+        return min(max(figure, self.least), self.most)
+
+
+_UNBOUNDED = Bounds(-math.inf, math.inf)
+
+
+@dataclass(frozen=True)
+class _Timed:
+    """A loop by both clocks: its wall, and means over its turns as the worker tells them, microseconds."""
+
+    turns: int
+    wall_us: float
+    call_us: float
+    ahead_us: float
+    """0 for a loop of one turn, and where the device was waited for."""
+    digest_us: float
+    """0 where the device was waited for."""
+
+
 @dataclass
 class Walls:
     """Pairs of a short and a long loop, by both clocks."""
@@ -76,68 +107,78 @@ class Walls:
     in_pairs: bool = True
     """Whether each pair gives a turn, and the median of these counts: right for a device of its own, whose state
     drifts. Else the shortest of each length count: right for a CPU, where other work makes any wall longer."""
-    short_s: list[float] = field(default_factory=list)
-    """Walls of the short ones, seconds."""
-    long_s: list[float] = field(default_factory=list)
-    """Walls of the long ones."""
-    inside_us: list[float] = field(default_factory=list)
-    """Mean reading of each loop."""
-    digests_us: list[float] = field(default_factory=list)
-    """What followed a call in each of the long ones, in the mean."""
-    calls: int = 0
-    """Turns of all of them."""
+    short_loops: list[_Timed] = field(default_factory=list)
+    long_loops: list[_Timed] = field(default_factory=list)
 
     @property
     def short(self) -> int:
         """Turns of a short one."""
         return shorter(self.long)
 
-    def add(self, turns: int, wall_s: float, readings_us: Sequence[float], after_us: float) -> None:
+    @property
+    def calls(self) -> int:
+        """Turns of all of them."""
+        return sum(each.turns for each in self.short_loops + self.long_loops)
+
+    def add(
+        self, turns: int, wall_s: float, readings_us: Sequence[float], *, ahead_us: float, digest_us: float
+    ) -> None:
         """Take in a loop of one of the two lengths."""
-        if turns == self.short:
-            self.short_s.append(wall_s)
-        else:
-            self.long_s.append(wall_s)
-            self.digests_us.append(after_us)
-        self.inside_us.append(statistics.fmean(readings_us))
-        self.calls += turns
+        loops = self.short_loops if turns == self.short else self.long_loops
+        loops.append(_Timed(turns, wall_s * 1e6, statistics.fmean(readings_us), ahead_us, digest_us))
+
+    def _slopes(self, of: Callable[[_Timed], float]) -> list[float]:
+        """By how much a figure of a whole loop grows with each turn, of each pair."""
+        pairs = zip(self.short_loops, self.long_loops, strict=True)
+        return [(of(long) - of(short)) / (self.long - self.short) for short, long in pairs]
 
     @property
     def turns_us(self) -> list[float]:
         """The time of a turn by our own clock, of each pair."""
-        pairs = zip(self.short_s, self.long_s, strict=True)
-        return [(long - short) * 1e6 / (self.long - self.short) for short, long in pairs]
+        return self._slopes(lambda loop: loop.wall_us)
 
     @property
-    def net(self) -> Estimate:
-        """The time of a turn without its digest."""
+    def ahead_us(self) -> list[float]:
+        """What precedes a call in a turn, of each pair; in the first of a loop more does, which is a cost of the
+        loop's."""
+        return self._slopes(lambda loop: (loop.turns - 1) * loop.ahead_us)
+
+    @property
+    def digests_us(self) -> list[float]:
+        """What follows a call in a turn, of each pair."""
+        return self._slopes(lambda loop: loop.turns * loop.digest_us)
+
+    def net(self, ahead: Bounds = _UNBOUNDED, digest: Bounds = _UNBOUNDED) -> Estimate:
+        """The time of a turn, less what is told to precede and to follow its call, as far as these bounds let it."""
+        around = [ahead(a) + digest(d) for a, d in zip(self.ahead_us, self.digests_us, strict=True)]
         if self.in_pairs:
-            return _of_pairs([turn - digest for turn, digest in zip(self.turns_us, self.digests_us, strict=True)])
-        short, long = sorted(self.short_s), sorted(self.long_s)
-        more = self.long - self.short
-        apart = math.hypot(_apart(short), _apart(long))
-        return Estimate((long[0] - short[0]) / more * 1e6 - self.digest_us, apart / more * 1e6)
+            return _of_pairs([turn - each for turn, each in zip(self.turns_us, around, strict=True)])
+        turn = self._shortest()
+        return Estimate(turn.us - statistics.median(around), turn.error_us)
 
-    @property
-    def digest_us(self) -> float:
-        """What follows a call in a turn."""
-        return statistics.median(self.digests_us)
+    def _shortest(self) -> Estimate:
+        """The time of a turn by the shortest walls."""
+        short, long = _sorted_walls(self.short_loops), _sorted_walls(self.long_loops)
+        more = self.long - self.short
+        return Estimate((long[0] - short[0]) / more, math.hypot(_apart(short), _apart(long)) / more)
 
     @property
     def once(self) -> Estimate:
         """What a loop costs beside its turns."""
         if not self.in_pairs:
-            short, net = sorted(self.short_s), self.net
-            turn_us = net.us + self.digest_us
-            error_us = math.hypot(_apart(short) * 1e6, self.short * net.error_us)
-            return Estimate(short[0] * 1e6 - self.short * turn_us, error_us)
-        pairs = zip(self.short_s, self.turns_us, strict=True)
-        return _of_pairs([short * 1e6 - self.short * turn for short, turn in pairs])
+            short, turn = _sorted_walls(self.short_loops), self._shortest()
+            return Estimate(short[0] - self.short * turn.us, math.hypot(_apart(short), self.short * turn.error_us))
+        pairs = zip(self.short_loops, self.turns_us, strict=True)
+        return _of_pairs([loop.wall_us - loop.turns * turn for loop, turn in pairs])
 
     @property
     def inside(self) -> Estimate:
         """The mean reading of a turn."""
-        return estimate(self.inside_us)
+        return estimate([loop.call_us for loop in self.short_loops + self.long_loops])
+
+
+def _sorted_walls(loops: Sequence[_Timed]) -> list[float]:
+    return sorted(loop.wall_us for loop in loops)
 
 
 @dataclass(frozen=True)
@@ -273,9 +314,10 @@ def agreement(
         return Estimate(own.us, leeway.error_us(own.error_us, clean.error_us, single.us))
 
     clean, lone = calibration.loops, calibration.alone
-    net, inside = bounded(measured.net, clean.net), bounded(measured.inside, clean.inside)
-    unexplained_us = _unexplained(measured.digest_us, clean.digest_us, _DIGESTS * abs(single.us))
-    more = net - clean.net + Estimate(unexplained_us, 0.0)
+    ahead = _about(clean.ahead_us, _PROCESSES)
+    digest = _about(clean.digests_us, _DIGESTS, _DIGESTS * abs(single.us))
+    net, inside = bounded(measured.net(ahead, digest), clean.net()), bounded(measured.inside, clean.inside)
+    more = net - clean.net()
     outside_us = (more + lone.probe - lone.offset).us
     # What is in both cancels, and so does what is unknown of it.
     clocks = more - (inside - clean.inside)
@@ -287,8 +329,8 @@ def agreement(
     more_us = statistics.median(beside_us) - statistics.median(clean_us)
     walls_us = min(spread(beside_us), leeway.noisier * spread(clean_us)) + spread(clean_us)
     # On a CPU a turn is a hundred times a call, and other work makes more of a difference than processes do.
-    apart_for_good_us = _PROCESSES * clean.net.us if clean.in_pairs else 0.0
-    tolerance_us = _SIGMAS * clocks.error_us + apart_for_good_us + rounding_us
+    untold_us = _PROCESSES * clean.net().us if clean.in_pairs else 0.0
+    tolerance_us = _SIGMAS * clocks.error_us + untold_us + rounding_us
     once = measured.once - clean.once
     once_us = leeway.error_us(once.error_us / measured.long, clean.once.error_us / measured.long, single.us)
     apart_us = leeway.apart * abs(single.us)
@@ -309,10 +351,11 @@ def agreement(
     )
 
 
-def _unexplained(digest_us: float, clean_us: float, most_us: float) -> float:
-    """How much of the difference of two digests is more than processes differ by, or than `most_us`."""
-    more_us, borne_us = digest_us - clean_us, min(most_us, _DIGESTS * clean_us)
-    return more_us - max(-borne_us, min(more_us, borne_us))
+def _about(clean_us: Sequence[float], share: float, most_us: float = math.inf) -> Bounds:
+    """How far a part of a turn is believed to differ from the clean process's: by a share of it, or `most_us`."""
+    middle_us = statistics.median(clean_us)
+    borne_us = min(share * abs(middle_us), most_us)
+    return Bounds(middle_us - borne_us, middle_us + borne_us)
 
 
 def _skew(values: Sequence[float]) -> float:

@@ -15,6 +15,7 @@ The loop only runs and waits; readings are taken afterwards, since the grader's 
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 import time
@@ -141,12 +142,17 @@ class CudaClock:
             self._elapsed_us = [start.elapsed_time(end) * 1e3 for start, end, _ in self._events[: self._count]]
         return self._elapsed_us, self._host_us
 
-    def after_us(self) -> float:
-        """Microseconds of the device for what follows a call in a turn, the mean over the last run; 0 where the device
-        was waited for."""
+    def around_us(self) -> tuple[float, float]:
+        """Microseconds of the device for what precedes a call in a turn, of all but the first, and for what follows
+        it, means over the last run; 0 where the device was waited for."""
         if not self._queued:
-            return 0.0
-        return statistics.fmean(end.elapsed_time(last) * 1e3 for _, end, last in self._events[: self._count])
+            return 0.0, 0.0
+        events = self._events[: self._count]
+        after_us = statistics.fmean(end.elapsed_time(last) * 1e3 for _, end, last in events)
+        if self._count == 1:
+            return 0.0, after_us
+        pairs = itertools.pairwise(events)
+        return statistics.fmean(last.elapsed_time(start) * 1e3 for (_, _, last), (start, _, _) in pairs), after_us
 
     def busy_us(self, call: Call) -> tuple[float, float]:
         """Of a CPU only."""
@@ -188,9 +194,9 @@ class CpuClock:
         """Microseconds of each call of the last run, twice: a CPU is its own host."""
         return self._elapsed_us, self._elapsed_us
 
-    def after_us(self) -> float:
+    def around_us(self) -> tuple[float, float]:
         """As on a CUDA device in host mode."""
-        return 0.0
+        return 0.0, 0.0
 
     def busy_us(self, call: Call) -> tuple[float, float]:
         """Processor time of this process's threads, and wall clock, microseconds, over some calls together."""

@@ -401,13 +401,15 @@ class Runner:
                 self._calls[f"{order['outputs']}{turn}"] = call
         self._timed = []
         elapsed_us, host_us = self._clock.readings()
+        before_us, after_us = self._clock.around_us()
         return {
             "type": "timed",
             "outputs": outputs,
             "elapsed_us": elapsed_us,
             "host_us": host_us,
             "launched_us": self._clock.launched_us,
-            "after_us": self._clock.after_us(),
+            "before_us": before_us,
+            "after_us": after_us,
         }
 
     def _calls_of(self, order: dict[str, Any], specs: list[TensorSpec]) -> list[Any]:

@@ -156,6 +156,7 @@ def test_no_figure_that_a_worker_may_say_is_too_much_for_an_interval() -> None:
         "elapsed_us": [1e-300, 1e-5, 9e11],
         "host_us": [],
         "launched_us": 0,
+        "before_us": 0,
         "after_us": 0,
     }
     claim = claims.parse(said)
