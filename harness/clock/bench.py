@@ -148,7 +148,7 @@ class Bench:
         """What loops of the probe have to idle between calls for this process's host to keep ahead."""
         loop = self._probes(self.fitting(_SOME), "device", QUEUE_US)
         for _ in range(2):  # the first finds memory
-            self.worker.time(loop, _LIMIT_S, rest_us=self._rest_us(loop))
+            self.worker.time(loop, _LIMIT_S, turn_us=self._turn_us(loop))
             timed = self.worker.times(loop)
         busy_us = flush_us + statistics.median(timed.elapsed_us)
         return _queue_us(timed.launched_us / (loop.turns - 1), busy_us)
@@ -158,10 +158,11 @@ class Bench:
         own = replace(self.loop, kind="probe", sealed=True, restore_buffers=False)
         return replace(own, turns=turns, mode=mode, queue_us=queue_us)
 
-    def _rest_us(self, loop: Loop) -> float:
-        """What a loop takes at the least."""
-        turn_us = _AT_LEAST * loop.queue_us + self.worker.flush_bytes / _MOST_BYTES_PER_US
-        return loop.turns * turn_us if loop.mode == "device" else 0.0
+    def _turn_us(self, loop: Loop) -> float:
+        """What a turn takes at the least."""
+        if loop.mode == "host":
+            return 0.0
+        return _AT_LEAST * loop.queue_us + self.worker.flush_bytes / _MOST_BYTES_PER_US
 
     def fitting(self, turns: int) -> int:
         """So many turns of a batch, or as many as there is memory for; at least two."""
@@ -226,21 +227,21 @@ class Bench:
         """A batch of that many calls that is not looked at: memory for outputs is found now, not in a wall."""
         self._batch(turns, None)
 
-    def pair(self, walls: Walls, look: Callable[[list[Sample]], None]) -> None:
-        """A short batch and a long one, every call on an input of its own.
+    def loops(self, walls: Walls, look: Callable[[list[Sample]], None]) -> None:
+        """A batch of each length, every call on an input of its own.
 
         `look` gets the calls of the long one, whose outputs the worker holds as `batch0`, `batch1`, ...
         """
-        self._batch(walls.short, walls)
-        self._batch(walls.long, walls, look)
+        for turns, marked in walls.lengths:
+            self._batch(turns, walls, look if turns == walls.long else None, marked=marked)
 
-    def probe_pair(self, walls: Walls, mode: Literal["device", "host"], queue_us: float) -> None:
+    def probe_loops(self, walls: Walls, mode: Literal["device", "host"], queue_us: float) -> None:
         """The same with the probe, as another process does it."""
-        for count in (walls.short, walls.long):
-            loop = self._probes(count, mode, queue_us)
-            wall_s = self.worker.time(loop, _LIMIT_S, rest_us=self._rest_us(loop)).wall_s
+        for turns, marked in walls.lengths:
+            loop = replace(self._probes(turns, mode, queue_us), marked=marked)
+            ran = self.worker.time(loop, _LIMIT_S, turn_us=self._turn_us(loop))
             timed = self.worker.times(loop)
-            walls.add(count, wall_s, timed.elapsed_us, ahead_us=timed.before_us, digest_us=timed.after_us)
+            walls.add(ran.wall_s, ran.span_s, timed.elapsed_us, ahead_us=timed.before_us, digest_us=timed.after_us)
 
     def look_at(
         self, sample: Sample, which: Literal["early", "live"], name: str, number: int
@@ -280,16 +281,22 @@ class Bench:
         self.forget()
         return time.monotonic() - began
 
-    def _batch(self, turns: int, walls: Walls | None, look: Callable[[list[Sample]], None] | None = None) -> float:
+    def _batch(
+        self,
+        turns: int,
+        walls: Walls | None,
+        look: Callable[[list[Sample]], None] | None = None,
+        *,
+        marked: int = 0,
+    ) -> float:
         """Run one; what the host took to queue all turns but the first, microseconds."""
         seeds = self.put_fresh(turns)
-        loop = replace(
-            self.loop, turns=turns, inputs="pool", sealed=True, seeds=self._call_seeds([call for _, call in seeds])
-        )
-        ran = self.worker.time(loop, self._limit_s * turns, rest_us=self._rest_us(loop))
+        calls = self._call_seeds([call for _, call in seeds])
+        loop = replace(self.loop, turns=turns, inputs="pool", sealed=True, seeds=calls, marked=marked)
+        ran = self.worker.time(loop, self._limit_s * turns, turn_us=self._turn_us(loop))
         timed = self.worker.times(loop, "batch")
         if walls is not None:
-            walls.add(turns, ran.wall_s, timed.elapsed_us, ahead_us=timed.before_us, digest_us=timed.after_us)
+            walls.add(ran.wall_s, ran.span_s, timed.elapsed_us, ahead_us=timed.before_us, digest_us=timed.after_us)
         if look is not None:
             roots = self._sealed_roots(turns, ran.seal)
             columns = zip(timed.elapsed_us, timed.host_us, seeds, timed.outputs, roots, strict=True)

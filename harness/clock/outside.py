@@ -1,7 +1,9 @@
 """The outside clock: the grader's own wall clock over loops that the worker runs.
 
     T(n)      wall time of a loop of n turns, from the order to the answer, which carries a digest of every output
-    turn      (T(long) - T(short)) / (long - short): the time of one turn, without what every loop costs once
+    turn      the time of one turn, without what every loop costs once. On a GPU that between two marks, which the
+              device writes to memory that we look at, over the turns between them; on a CPU
+              (T(long) - T(short)) / (long - short) of a long loop and a short one
     overhead  what a turn is more than its call: a turn of the probe in the clean process, less what the probe reads
     outside   turn - overhead: the time of a call by our own clock
     ahead     what precedes a call in a turn, idling and the write that empties L2, as the worker's events tell it
@@ -9,11 +11,11 @@
               from process to process and from loop to loop; a difference of a few per cent from the probe's is taken
               off, as the events tell it
     net       turn - ahead - digest: nearly the call
-    once      T(short) - short * turn: what a loop costs once, nearly the same in all processes
-    whole     outside + (once - the probe's) / long: the same from long loops alone. Who holds up short loops makes the
-              difference of the two smaller, and this one no smaller
+    once      T(n) - n * turn: what a loop costs once, nearly the same in all processes
+    whole     outside + (once - the probe's) / long: the same from walls of long loops alone. Who holds up a mark, or
+              short loops, makes a turn shorter, and this no shorter
 
-Long and short loops follow each other, and those of the probe those of the submission, since a device's state drifts.
+Loops of the probe and of the submission take turns, since a device's state drifts.
 
 The probe is one kernel that makes outputs like the submission's, in the reference's process, which is clean. The time
 by our clock is held against the mean of the inside readings of the same calls; how far apart they may be comes from the
@@ -32,7 +34,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -87,98 +89,99 @@ _UNBOUNDED = Bounds(-math.inf, math.inf)
 
 @dataclass(frozen=True)
 class _Timed:
-    """A loop by both clocks: its wall, and means over its turns as the worker tells them, microseconds."""
+    """A loop by both clocks, microseconds."""
 
     turns: int
     wall_us: float
+    span_us: float
+    """From one mark to the other; 0 where there are none."""
     call_us: float
+    """Mean reading of its turns, those before the first mark left out; so are they of the next two."""
     ahead_us: float
-    """0 for a loop of one turn, and where the device was waited for."""
+    """What preceded a call, as the worker tells it; 0 where the device was waited for."""
     digest_us: float
-    """0 where the device was waited for."""
+    """What followed it."""
 
 
 @dataclass
 class Walls:
-    """Pairs of a short and a long loop, by both clocks."""
+    """Loops by both clocks."""
 
     long: int
     """Turns of a long one."""
-    in_pairs: bool = True
-    """Whether each pair gives a turn, and the median of these counts: right for a device of its own, whose state
-    drifts. Else the shortest of each length count: right for a CPU, where other work makes any wall longer."""
-    short_loops: list[_Timed] = field(default_factory=list)
-    long_loops: list[_Timed] = field(default_factory=list)
+    marked: bool = True
+    """Whether marks say when some turns of a loop had ended and when all had, so that each loop gives a turn, of which
+    the median counts: right for a device of its own, whose state drifts. Else short loops and long ones do, of which
+    the shortest count: right for a CPU, where other work makes any wall longer."""
+    loops: list[_Timed] = field(default_factory=list)
 
     @property
     def short(self) -> int:
-        """Turns of a short one."""
+        """Turns of a short loop, and turns before the first mark: in these a host gets ahead of its device."""
         return shorter(self.long)
+
+    @property
+    def lengths(self) -> list[tuple[int, int]]:
+        """Of each loop that is to be run at a time: its turns, and how many of them before the first mark."""
+        return [(self.long, self.short)] if self.marked else [(self.short, 0), (self.long, 0)]
 
     @property
     def calls(self) -> int:
         """Turns of all of them."""
-        return sum(each.turns for each in self.short_loops + self.long_loops)
+        return sum(loop.turns for loop in self.loops)
 
     def add(
-        self, turns: int, wall_s: float, readings_us: Sequence[float], *, ahead_us: float, digest_us: float
+        self, wall_s: float, span_s: float, readings_us: Sequence[float], *, ahead_us: float, digest_us: float
     ) -> None:
-        """Take in a loop of one of the two lengths."""
-        loops = self.short_loops if turns == self.short else self.long_loops
-        loops.append(_Timed(turns, wall_s * 1e6, statistics.fmean(readings_us), ahead_us, digest_us))
-
-    def _slopes(self, of: Callable[[_Timed], float]) -> list[float]:
-        """By how much a figure of a whole loop grows with each turn, of each pair."""
-        pairs = zip(self.short_loops, self.long_loops, strict=True)
-        return [(of(long) - of(short)) / (self.long - self.short) for short, long in pairs]
+        """Take in a loop of one of the lengths."""
+        call_us = statistics.fmean(readings_us[self.short if self.marked else 0 :])
+        self.loops.append(_Timed(len(readings_us), wall_s * 1e6, span_s * 1e6, call_us, ahead_us, digest_us))
 
     @property
     def turns_us(self) -> list[float]:
-        """The time of a turn by our own clock, of each pair."""
-        return self._slopes(lambda loop: loop.wall_us)
-
-    @property
-    def ahead_us(self) -> list[float]:
-        """What precedes a call in a turn, of each pair; in the first of a loop more does, which is a cost of the
-        loop's."""
-        return self._slopes(lambda loop: (loop.turns - 1) * loop.ahead_us)
-
-    @property
-    def digests_us(self) -> list[float]:
-        """What follows a call in a turn, of each pair."""
-        return self._slopes(lambda loop: loop.turns * loop.digest_us)
+        """The time of a turn by our own clock, of each marked loop."""
+        return [loop.span_us / (self.long - self.short) for loop in self.loops]
 
     def net(self, ahead: Bounds = _UNBOUNDED, digest: Bounds = _UNBOUNDED) -> Estimate:
         """The time of a turn, less what is told to precede and to follow its call, as far as these bounds let it."""
-        around = [ahead(a) + digest(d) for a, d in zip(self.ahead_us, self.digests_us, strict=True)]
-        if self.in_pairs:
-            return _of_pairs([turn - each for turn, each in zip(self.turns_us, around, strict=True)])
+        around = [ahead(loop.ahead_us) + digest(loop.digest_us) for loop in self.loops]
+        if self.marked:
+            return _of_loops([turn - each for turn, each in zip(self.turns_us, around, strict=True)])
         turn = self._shortest()
         return Estimate(turn.us - statistics.median(around), turn.error_us)
 
+    @property
+    def ahead_us(self) -> float:
+        """What precedes a call."""
+        return statistics.median(loop.ahead_us for loop in self.loops)
+
+    @property
+    def digest_us(self) -> float:
+        """What follows it."""
+        return statistics.median(loop.digest_us for loop in self.loops)
+
     def _shortest(self) -> Estimate:
         """The time of a turn by the shortest walls."""
-        short, long = _sorted_walls(self.short_loops), _sorted_walls(self.long_loops)
+        short, long = self._walls(self.short), self._walls(self.long)
         more = self.long - self.short
         return Estimate((long[0] - short[0]) / more, math.hypot(_apart(short), _apart(long)) / more)
+
+    def _walls(self, turns: int) -> list[float]:
+        return sorted(loop.wall_us for loop in self.loops if loop.turns == turns)
 
     @property
     def once(self) -> Estimate:
         """What a loop costs beside its turns."""
-        if not self.in_pairs:
-            short, turn = _sorted_walls(self.short_loops), self._shortest()
+        if not self.marked:
+            short, turn = self._walls(self.short), self._shortest()
             return Estimate(short[0] - self.short * turn.us, math.hypot(_apart(short), self.short * turn.error_us))
-        pairs = zip(self.short_loops, self.turns_us, strict=True)
-        return _of_pairs([loop.wall_us - loop.turns * turn for loop, turn in pairs])
+        walls = zip(self.loops, self.turns_us, strict=True)
+        return _of_loops([loop.wall_us - loop.turns * turn for loop, turn in walls])
 
     @property
     def inside(self) -> Estimate:
         """The mean reading of a turn."""
-        return estimate([loop.call_us for loop in self.short_loops + self.long_loops])
-
-
-def _sorted_walls(loops: Sequence[_Timed]) -> list[float]:
-    return sorted(loop.wall_us for loop in loops)
+        return estimate([loop.call_us for loop in self.loops])
 
 
 @dataclass(frozen=True)
@@ -261,7 +264,7 @@ def estimate(values: Sequence[float]) -> Estimate:
     return Estimate(middle, _MEDIAN_EFFICIENCY * _MAD_TO_SIGMA * deviation / math.sqrt(len(values)))
 
 
-def _of_pairs(values: Sequence[float]) -> Estimate:
+def _of_loops(values: Sequence[float]) -> Estimate:
     """As `estimate`. Of a few values two may be equal by chance, so all of them say how sure the median is."""
     found = estimate(values)
     if len(values) >= _SOME:
@@ -314,8 +317,8 @@ def agreement(
         return Estimate(own.us, leeway.error_us(own.error_us, clean.error_us, single.us))
 
     clean, lone = calibration.loops, calibration.alone
-    ahead = _about(clean.ahead_us, _PROCESSES)
-    digest = _about(clean.digests_us, _DIGESTS, _DIGESTS * abs(single.us))
+    ahead = _about(clean.ahead_us, _PROCESSES * clean.ahead_us)
+    digest = _about(clean.digest_us, _DIGESTS * min(clean.digest_us, abs(single.us)))
     net, inside = bounded(measured.net(ahead, digest), clean.net()), bounded(measured.inside, clean.inside)
     more = net - clean.net()
     outside_us = (more + lone.probe - lone.offset).us
@@ -329,7 +332,7 @@ def agreement(
     more_us = statistics.median(beside_us) - statistics.median(clean_us)
     walls_us = min(spread(beside_us), leeway.noisier * spread(clean_us)) + spread(clean_us)
     # On a CPU a turn is a hundred times a call, and other work makes more of a difference than processes do.
-    untold_us = _PROCESSES * clean.net().us if clean.in_pairs else 0.0
+    untold_us = _PROCESSES * clean.net().us if clean.marked else 0.0
     tolerance_us = _SIGMAS * clocks.error_us + untold_us + rounding_us
     once = measured.once - clean.once
     once_us = leeway.error_us(once.error_us / measured.long, clean.once.error_us / measured.long, single.us)
@@ -351,11 +354,9 @@ def agreement(
     )
 
 
-def _about(clean_us: Sequence[float], share: float, most_us: float = math.inf) -> Bounds:
-    """How far a part of a turn is believed to differ from the clean process's: by a share of it, or `most_us`."""
-    middle_us = statistics.median(clean_us)
-    borne_us = min(share * abs(middle_us), most_us)
-    return Bounds(middle_us - borne_us, middle_us + borne_us)
+def _about(clean_us: float, borne_us: float) -> Bounds:
+    """How far a part of a turn is believed to differ from the clean process's."""
+    return Bounds(clean_us - borne_us, clean_us + borne_us)
 
 
 def _skew(values: Sequence[float]) -> float:

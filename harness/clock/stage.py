@@ -30,7 +30,7 @@ from harness.check.compare import FormError, worst
 from harness.check.oracle import Oracle
 from harness.clock.bench import Bench, OutputChanged, Sample
 from harness.clock.offset import Offset
-from harness.clock.outside import Agreement, Calibration, Estimate, Leeway, Singles, Walls, agreement, estimate, shorter
+from harness.clock.outside import Agreement, Calibration, Estimate, Leeway, Singles, Walls, agreement, estimate
 from harness.clock.plan import Goal, Plan, Side
 from harness.clock.processes import Processes
 from harness.clock.readings import Source
@@ -62,7 +62,7 @@ _LOOKED_AT = 0.5
 _OTHERS = 0.25
 """Of the processors' time: where other work takes more, times of a CPU have no interval."""
 _LOOPS_S = 0.15
-"""Seconds of all long loops of a submission together: each is long enough that a wall of it is exact."""
+"""Seconds of all long loops of a submission together."""
 _CONFIRM_S = 5.0
 """Seconds of calls for one comparison of the clocks, as far as a call is shorter than that."""
 _CONFIRM_BYTES = 20e9
@@ -70,8 +70,8 @@ _CONFIRM_BYTES = 20e9
 _BATCH_MAX = 400
 _QUEUE_US = 200.0
 """Idling between the calls of a loop that makes it no shorter in calls."""
-_PAIRS = 3
-"""Pairs of a short and a long loop in each of several processes; of one twice as many."""
+_TIMES = 3
+"""How many times loops are run in each of several processes; in a single one twice as many."""
 _SWITCH_S = 2e-4
 """Seconds that one of our threads may keep the others waiting."""
 _ROUNDS = 3
@@ -152,7 +152,7 @@ class TimeStage:
         """What device events read in the clean process beside calls of our own, microseconds."""
         self._flush_us = 0.0
         # A CPU takes a hundred times as long to fill and move tensors, and is never as quiet as a GPU.
-        self._singles, self._pairs = (_SINGLES, 2 * _PAIRS) if self._device.type == "cuda" else (10, 4)
+        self._singles, self._times = (_SINGLES, 2 * _TIMES) if self._device.type == "cuda" else (10, 4)
         self._starting_s = 0.0
         """That further processes took to start: not of the budget."""
         self._idle = True
@@ -416,21 +416,21 @@ class TimeStage:
         )
 
     def _turns_and_repeats(self, clean: Singles, reported_us: float) -> tuple[int, int]:
-        """Turns of a long loop, and how many pairs of loops."""
+        """Turns of a long loop, and how many times loops are run."""
         bench = self._processes.bench
         # A digest takes about as long as it takes the probe to write what is digested.
         busy_us = self._flush_us + clean.probe.us + reported_us
         queue_us = bench.queue_us if bench.mode == "device" else 0.0
         turn_us = busy_us + queue_us
-        pairs = self._pairs if len(self._processes) == 1 else _PAIRS
-        loop_us = _LOOPS_S * 1e6 / (pairs * len(self._processes))
+        times = self._times if len(self._processes) == 1 else _TIMES
+        loop_us = _LOOPS_S * 1e6 / (times * len(self._processes))
         # How long to idle is for a worker to say; that must not leave loops of a few calls, whose walls tell little.
         turns = int(loop_us / max(busy_us + min(queue_us, _QUEUE_US), 1.0))
         turns = bench.fitting(max(4, min(_BATCH_MAX, turns)))
-        pair = turns + shorter(turns)
-        in_time = int(_CONFIRM_S * 1e6 / (pair * turn_us))
-        in_bytes = int(_CONFIRM_BYTES / (pair * max(1, self._oracle.call_bytes)))
-        return turns, max(2, min(pairs, in_time, in_bytes))
+        calls = sum(count for count, _ in Walls(turns, self._device.type == "cuda").lengths)
+        in_time = int(_CONFIRM_S * 1e6 / (calls * turn_us))
+        in_bytes = int(_CONFIRM_BYTES / (calls * max(1, self._oracle.call_bytes)))
+        return turns, max(2, min(times, in_time, in_bytes))
 
     def _each_process(self) -> Iterator[None]:
         """The turn of each of the submission's processes, the others held still."""
@@ -450,22 +450,22 @@ class TimeStage:
                 self._look_at(samples[turn], "live", f"batch{turn}")
 
         clean, first = self._baselines["reference"], self._processes.bench
-        in_pairs = self._device.type == "cuda"
-        measured = [Walls(turns, in_pairs) for _ in range(len(self._processes))]
-        probed = Walls(turns, in_pairs)
+        marked = self._device.type == "cuda"
+        measured = [Walls(turns, marked) for _ in range(len(self._processes))]
+        probed = Walls(turns, marked)
         for _ in self._each_process():
             self._processes.bench.find_memory(turns)
         # A CPU's caches are the other process's after each turn.
-        for number, count in enumerate([1] * repeats if in_pairs else [repeats]):
+        for number, count in enumerate([1] * repeats if marked else [repeats]):
             with self._alone("reference") as idle, self._blaming("reference"):
                 self._idle &= idle
                 if not number:
-                    clean.probe_pair(Walls(turns), first.mode, first.queue_us)  # finds memory
+                    clean.probe_loops(Walls(turns, marked), first.mode, first.queue_us)  # finds memory
                 for _ in range(count):
-                    clean.probe_pair(probed, first.mode, first.queue_us)
+                    clean.probe_loops(probed, first.mode, first.queue_us)
             for walls, _ in zip(measured, self._each_process(), strict=True):
                 for _ in range(count):
-                    self._processes.bench.pair(walls, look)
+                    self._processes.bench.loops(walls, look)
         return measured, probed
 
     def _look_at(self, sample: Sample, which: Literal["early", "live"], name: str) -> None:

@@ -97,6 +97,6 @@ def _import(
 
 
 def _forget(name: str) -> None:
-    for module in [each for each in sys.modules if each == name or each.startswith(f"{name}.")]:
+    for module in [each for each in list(sys.modules) if each == name or each.startswith(f"{name}.")]:
         file = sys.modules.pop(module).__file__
         linecache.cache.pop(str(file), None)

@@ -1,12 +1,15 @@
 """The grader's own clock: a small process with nothing else to do, and a page of memory that it shares with a worker.
 
-    go    | ticket | key  |      written by the stopwatch: the loop begins, and the key takes the mask off its inputs
-    done  | ticket | seal |      written by the worker: the loop has ended, and this is the seal on its outputs
+    go     | ticket | key  |     written by the stopwatch: the loop begins, and the key takes the mask off its inputs
+    mark   | ticket |            written by the worker's device: some turns have ended; a second one: all have
+    done   | ticket | seal |     written by the worker: the loop has ended, and this is the seal on its outputs
 
 The grader's process has threads that watch and read, and each of them may hold it up for a millisecond; a message on a
-socket takes now a tenth of one, now three. The stopwatch only writes `go`, looks at `done` without a pause, and says
-how long that took. While a loop can't have ended yet it rests: who looks without a pause may share a core with the
-worker's thread, which queues calls meanwhile. The ticket of a `done` did not exist before its `go`.
+socket takes now a tenth of one, now three. The stopwatch only writes `go`, looks at the marks and at `done` without a
+pause, and says how long that took. While a loop can't have come so far it rests: who looks without a pause may share a
+core with the worker's thread, which queues calls meanwhile. The ticket of a `done` did not exist before its `go`.
+
+From `go` to `done` some tens of microseconds are the hosts'. Between two marks nothing is: a device writes both.
 Run as a script it is that process, which is up in a few hundredths of a second, since nothing but the standard library
 is needed.
 """
@@ -27,13 +30,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 SEAL_BYTES = 16
-_TICKET, _KEY, _DONE, _SEAL = 0, 8, 16, 24
+_TICKET, _KEY, _DONE, _SEAL, MARKS = 0, 8, 16, 24, (64, 72)
 """Where things are on the page."""
 _PAGE_BYTES = 4096
-_REQUEST = struct.Struct("!d?d8s8s")
-"""Seconds at most, whether to wait busily, seconds to rest before, ticket, key."""
-_ANSWER = struct.Struct("!dd?16s")
-"""When `go` was written and when `done` was there (time.perf_counter of this machine), whether it was there, seal."""
+_REQUEST = struct.Struct("!d??dd8s8s")
+"""Seconds at most, whether to wait busily, whether there are marks, seconds to rest before the first of them and after
+it, ticket, key."""
+_ANSWER = struct.Struct("!dddd?16s")
+"""When `go` was written, when the marks and when `done` were there (time.perf_counter of this machine), whether all of
+them were, seal."""
 _LOOK_EVERY = 4096
 """Turns of a busy wait between looks at the time and at the socket."""
 _LOOK_UP_S = 0.2
@@ -45,10 +50,12 @@ class Timed:
 
     began: float
     """When the loop was told to begin."""
+    marked: tuple[float, float]
+    """When the marks were there."""
     ended: float
     """When the page said that it has ended, or when waiting for that ended."""
     done: bool
-    """Whether the page said so."""
+    """Whether the page said so, and all marks were there."""
     seal: str
     """On the outputs, as the page says."""
 
@@ -75,22 +82,31 @@ class Stopwatch:
             theirs.close()
 
     def time(
-        self, ticket: bytes, key: int, *, limit_s: float, spin: bool, gone: Callable[[], bool], rest_s: float = 0.0
+        self,
+        ticket: bytes,
+        key: int,
+        *,
+        limit_s: float,
+        spin: bool,
+        gone: Callable[[], bool],
+        marks: bool = False,
+        rests_s: tuple[float, float] = (0.0, 0.0),
     ) -> Timed:
-        """Tell the worker to begin and wait for its end, of which nothing is seen for `rest_s` seconds.
+        """Tell the worker to begin and wait for its end.
 
         That is the page's `done` (with `spin`), a message on the socket, the limit, or the moment in which `gone` says
-        that the worker has ended although its socket lives on.
+        that the worker has ended although its socket lives on. Of the first mark, or of the end where there are none,
+        nothing is seen for as many seconds as `rests_s` says first, and as many as it says last after it.
         """
         began = time.perf_counter()
-        self._control.sendall(_REQUEST.pack(limit_s, spin, rest_s, ticket, key.to_bytes(8, "big")))
+        self._control.sendall(_REQUEST.pack(limit_s, spin, marks, *rests_s, ticket, key.to_bytes(8, "big")))
         ended = False
         while not select.select([self._control], [], [], _LOOK_UP_S)[0]:
             if ended:
-                return Timed(began, time.perf_counter(), False, "")
+                return Timed(began, (began, began), time.perf_counter(), False, "")
             ended = gone()
-        sent, came, done, seal = _ANSWER.unpack(_all_of(self._control, _ANSWER.size))
-        return Timed(sent, came, done, seal.hex())
+        sent, first, second, came, done, seal = _ANSWER.unpack(_all_of(self._control, _ANSWER.size))
+        return Timed(sent, (first, second), came, done, seal.hex())
 
     def close(self) -> None:
         """End it, whatever it waits for."""
@@ -106,6 +122,20 @@ class Page:
     def __init__(self, fd: int) -> None:
         self._page = mmap.mmap(fd, _PAGE_BYTES)
         self._ticket = bytes(8)
+
+    @property
+    def memory(self) -> mmap.mmap:
+        """The page itself, for a device to write marks."""
+        return self._page
+
+    @property
+    def ticket(self) -> bytes:
+        """Of the loop that runs: 8 bytes, which is what a mark is."""
+        return self._ticket
+
+    def mark(self, number: int) -> None:
+        """Write a mark from here, where the device was waited for."""
+        self._page[MARKS[number] : MARKS[number] + 8] = self._ticket
 
     def wait_for_go(self) -> tuple[int, str]:
         """Wait, busily, until the next loop may begin; returns its key, and the ticket that its answer has to carry."""
@@ -134,24 +164,34 @@ def _all_of(sock: socket.socket, count: int) -> bytes:
 def _serve(control: socket.socket, wire_fd: int, page: mmap.mmap) -> None:
     """Answer requests until the grader is gone."""
     while True:
-        limit_s, spin, rest_s, ticket, key = _REQUEST.unpack(_all_of(control, _REQUEST.size))
+        limit_s, spin, marks, rest_s, rest_later_s, ticket, key = _REQUEST.unpack(_all_of(control, _REQUEST.size))
         page[_KEY : _KEY + 8] = key
         sent = time.perf_counter()
         page[_TICKET : _TICKET + 8] = ticket
         if rest_s:
             time.sleep(rest_s)
-        turns = 0
-        while spin and page[_DONE : _DONE + 8] != ticket:
-            turns += 1
-            if turns % _LOOK_EVERY == 0 and (
-                time.perf_counter() > sent + limit_s or select.select([wire_fd], [], [], 0)[0]
-            ):
-                break
-        if not spin:
+        seen = []
+        if spin:
+            for place in (*MARKS, _DONE) if marks else (_DONE,):
+                _look(page, place, ticket, sent + limit_s, wire_fd)
+                seen.append(time.perf_counter())
+                if place == MARKS[0] and rest_later_s:
+                    time.sleep(rest_later_s)
+        else:
             select.select([wire_fd], [], [], limit_s)
-        came = time.perf_counter()
-        done = page[_DONE : _DONE + 8] == ticket
-        control.sendall(_ANSWER.pack(sent, came, done, page[_SEAL : _SEAL + SEAL_BYTES]))
+            seen.append(time.perf_counter())
+        *marked, came = seen
+        done = all(page[place : place + 8] == ticket for place in ((*MARKS, _DONE) if marks else (_DONE,)))
+        control.sendall(_ANSWER.pack(sent, *(marked or (sent, sent)), came, done, page[_SEAL : _SEAL + SEAL_BYTES]))
+
+
+def _look(page: mmap.mmap, place: int, ticket: bytes, until: float, wire_fd: int) -> None:
+    """Look without a pause until the ticket is there, or the loop has ended without it."""
+    turns = 0
+    while page[place : place + 8] != ticket and page[_DONE : _DONE + 8] != ticket:
+        turns += 1
+        if turns % _LOOK_EVERY == 0 and (time.perf_counter() > until or select.select([wire_fd], [], [], 0)[0]):
+            return
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ One loop serves every measurement, so that whatever is not the call costs the sa
                 (host mode)   the host's clock around the call and the wait for the device
                 after(turn, result)
                 (device mode) one more event
+                mark(0) after some turns, mark(1) after the last
     at the end: last(), then the wait for the device
 
 The loop only runs and waits; readings are taken afterwards, since the grader's own clock runs over the loop.
@@ -58,9 +59,18 @@ class Turns:
     """Called before each turn, outside the timed span."""
     after: Callable[[int, Any], None]
     """Called with each result as it is returned, outside the timed span."""
+    marked: int
+    """Turns before the first of two marks; 0: there are none."""
+    mark: Callable[[int], None]
+    """Called with 0 after so many turns, and with 1 after the last."""
     last: Callable[[], None]
     """Called after the last turn, before the device is waited for: what is queued here takes no turn of the host's
     afterwards."""
+
+    def mark_after(self, turn: int) -> None:
+        """Put a mark, where one follows this turn."""
+        if self.marked and turn + 1 in (self.marked, len(self.calls)):
+            self.mark(0 if turn + 1 == self.marked else 1)
 
 
 class CudaClock:
@@ -77,7 +87,7 @@ class CudaClock:
         self._ended = -math.inf
         self.launched_us = 0.0
         """What the host took to queue all turns but the first, which is slower; 0 where it waited for each."""
-        self._count = 0
+        self._count = self._first = 0
         self._queued = False
 
     def null(self) -> None:
@@ -89,7 +99,7 @@ class CudaClock:
         while len(self._events) < len(turns.calls):
             start, end, last = (torch.cuda.Event(enable_timing=True) for _ in range(3))
             self._events.append((start, end, last))
-        self._elapsed_us, self._host_us, self._count = [], [], len(turns.calls)
+        self._elapsed_us, self._host_us, self._count, self._first = [], [], len(turns.calls), turns.marked
         self.launched_us, self._queued = 0.0, turns.mode == "device"
         self._memory.reset_limits()
         if time.monotonic() - self._ended > _ASLEEP_S:
@@ -123,6 +133,7 @@ class CudaClock:
             end.record()
             turns.after(turn, result)
             last.record()
+            turns.mark_after(turn)
             self._host_us.append((ended - began) / 1e3)
             first = first or time.perf_counter_ns()
         self.launched_us = (time.perf_counter_ns() - first) / 1e3
@@ -143,14 +154,12 @@ class CudaClock:
         return self._elapsed_us, self._host_us
 
     def around_us(self) -> tuple[float, float]:
-        """Microseconds of the device for what precedes a call in a turn, of all but the first, and for what follows
-        it, means over the last run; 0 where the device was waited for."""
-        if not self._queued:
+        """Microseconds of the device for what precedes a call in a turn, and for what follows it: means over the turns
+        between the marks of the last run. 0 where there are none, and where the device was waited for."""
+        if not (self._queued and self._first):
             return 0.0, 0.0
-        events = self._events[: self._count]
-        after_us = statistics.fmean(end.elapsed_time(last) * 1e3 for _, end, last in events)
-        if self._count == 1:
-            return 0.0, after_us
+        events = self._events[self._first - 1 : self._count]
+        after_us = statistics.fmean(end.elapsed_time(last) * 1e3 for _, end, last in events[1:])
         pairs = itertools.pairwise(events)
         return statistics.fmean(last.elapsed_time(start) * 1e3 for (_, _, last), (start, _, _) in pairs), after_us
 
@@ -223,6 +232,7 @@ def _host_readings(turns: Turns, make_cold: Callable[[], object], wait: Callable
         wait()
         ended = time.perf_counter_ns()
         turns.after(turn, result)
+        turns.mark_after(turn)
         readings.append((ended - began) / 1e3)
     return readings
 

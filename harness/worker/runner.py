@@ -35,6 +35,7 @@ from harness.wire.window import Window, open_window
 from harness.worker.clock import CpuClock, CudaClock, Turns
 from harness.worker.entries import DestinationModel, FunctionModel, bound, find
 from harness.worker.failure import Failure
+from harness.worker.marks import DeviceMarks
 from harness.worker.memory import CpuMemory, CudaMemory, aside
 from harness.worker.trace import timeline, trace
 
@@ -74,6 +75,7 @@ class Runner:
         self._buffers: dict[str, dict[str, torch.Tensor]] = {}
         self._window: Window | None = None
         self._page: Page | None = None
+        self._marks: DeviceMarks | None = None
         self._values: dict[str, Any] = {}
         self._inputs: dict[str, list[torch.Tensor]] = {}
         self._calls: dict[str, _Call] = {}
@@ -191,7 +193,7 @@ class Runner:
     def take_page(self, order: dict[str, Any]) -> dict[str, Any]:
         """Map the page that is shared with the grader's stopwatch."""
         (fd,) = self._channel.take_descriptors()
-        self._page = Page(fd)
+        self._page, self._marks = Page(fd), None
         os.close(fd)
         return {"type": "done"}
 
@@ -331,7 +333,8 @@ class Runner:
         computed by then can't have one.
         """
         assert self._clock is not None
-        assert self._page is not None
+        page = self._page
+        assert page is not None
         if order["restore_buffers"]:
             self._restore_buffers(order["model"])
         specs = [TensorSpec.from_json(spec) for spec in order["specs"]]
@@ -358,6 +361,12 @@ class Runner:
                 for number, leaf in enumerate(kept.call.live):
                     digests.add(turn, number, flat_bytes(leaf, in_storage_order=True))
 
+        def mark(number: int) -> None:
+            if order["mode"] == "device":
+                self._device_marks().write(number)
+            else:
+                page.mark(number)
+
         def last() -> None:
             if sealed:
                 digests.end()
@@ -371,24 +380,34 @@ class Runner:
             order["warm"],
             before,
             _forget if ignored else after,
+            order["marked"],
+            mark,
             last,
         )
         self._memory.settle()
+        if turns.marked and turns.mode == "device":
+            self._device_marks()
         self._clock.get_ready(turns)
         with torch.no_grad(), _no_collection():
             self._channel.send({"type": "ready", "ticket": self.ticket})
             # From here on, whatever is answered, a failure as well, is about what was ordered by the page.
-            key, self.ticket = self._page.wait_for_go()
+            key, self.ticket = page.wait_for_go()
             if order["masked"]:
                 mask(self._inputs[order["inputs"]], key)
             self._clock.run(turns)
             said = seal(on_host)
-            self._page.done(said)
+            page.done(said)
         del held
         if order["kind"] == "probe":
             self._timed = []
         self._calls["roots"] = _Call(live=[digests.roots])
         return {"type": "ran", "seal": said.hex()}
+
+    def _device_marks(self) -> DeviceMarks:
+        if self._marks is None:
+            assert self._page is not None
+            self._marks = DeviceMarks(self._page, self._device)
+        return self._marks
 
     def times(self, order: dict[str, Any]) -> dict[str, Any]:
         """What the last loop returned and read."""

@@ -122,10 +122,10 @@ class Timed(_Answer):
     launched_us: Microseconds
     """What the host took to queue all turns but the first; 0 where it waited for each."""
     before_us: Microseconds
-    """What the device took for what precedes a call in a turn, of all but the first, in the mean; 0 where it was waited
+    """What the device took for what precedes a call in a turn, in the mean between two marks; 0 where it was waited
     for."""
     after_us: Microseconds
-    """What the device took for what follows a call in a turn, in the mean; 0 where it was waited for."""
+    """The same for what follows a call."""
 
 
 class TracedKernel(_Claim):

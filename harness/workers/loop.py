@@ -33,6 +33,8 @@ class Loop:
     """Whether the answer has to carry a seal on all outputs; see digest.py."""
     restore_buffers: bool = False
     """Whether the model's buffers are set back first."""
+    marked: int = 0
+    """Turns before the first of two marks on the stopwatch's page; the second follows the last turn. 0: no marks."""
 
     def order(self) -> dict[str, Any]:
         """As it travels."""
@@ -45,5 +47,7 @@ class Ran:
 
     wall_s: float
     """Seconds by our own clock, from the order to the answer."""
+    span_s: float
+    """The same from one mark to the other; 0 where there are none."""
     seal: str
     """On its outputs; see digest.py."""

@@ -194,7 +194,7 @@ class Worker:
         tensors = tuple(torch.zeros(count, device=self.torch_device) for count in _REHEARSED)
         self.put("pool", tensors)
         specs = tuple(TensorSpec.of(tensor) for tensor in tensors)
-        loop = Loop(turns=2, kind="probe", inputs="pool", specs=specs, sealed=True, queue_us=1.0)
+        loop = Loop(turns=2, kind="probe", inputs="pool", specs=specs, sealed=True, queue_us=1.0, marked=1)
         self.time(loop, _START_S, key=1)
         self.times(loop)
         self.drop(["pool"])
@@ -321,11 +321,13 @@ class Worker:
         }
         return self._ask(order, "call", limit_s, claims.Returned).outputs[0]
 
-    def time(self, loop: Loop, limit_s: float, key: int | None = None, *, rest_us: float = 0.0) -> Ran:
+    def time(self, loop: Loop, limit_s: float, key: int | None = None, *, turn_us: float = 0.0) -> Ran:
         """Have the worker's clock get its loop ready, and then run it; `key` takes the mask off its inputs.
 
-        It takes `rest_us` at the least: until then nobody looks whether it has ended.
+        A turn takes `turn_us` at the least: as long nobody looks for a mark or whether it has ended.
         """
+        first = loop.marked or loop.turns
+        rests_s = first * turn_us / 1e6, (loop.turns - first) * turn_us / 1e6
         order = {"type": "time", "model": MAIN, "masked": key is not None, **loop.order()}
         stopwatch = self.stopwatch()
         self._ask(order, "call", _TRANSFER_S, claims.Ready)
@@ -339,18 +341,18 @@ class Worker:
             limit_s=min(limit_s, max(0.0, self._patience_s - self._waited_s)),
             # On a CPU a busy wait would take from the loop what it waits for.
             spin=self._device.kind == "cuda",
-            rest_s=rest_us / 1e6,
+            marks=loop.marked > 0,
+            rests_s=rests_s,
             gone=self._gone,
         )
         self._waited_s += timed.ended - timed.began
         answer = self._answer(pending, claims.Ran)
         # Of what was built within the loop the answer came through this process.
         if self._builds != builds:
-            return Ran(time.perf_counter() - timed.began, answer.seal)
+            return Ran(time.perf_counter() - timed.began, timed.marked[1] - timed.marked[0], answer.seal)
         if not timed.done or timed.seal != answer.seal:
             raise WorkerFailure("protocol", "call", "a loop's end was not said as it has to be")
-        wall_s = timed.ended - timed.began
-        return Ran(wall_s, answer.seal)
+        return Ran(timed.ended - timed.began, timed.marked[1] - timed.marked[0], answer.seal)
 
     def stopwatch(self) -> Stopwatch:
         """The grader's clock for its loops: started, and its page shared with the worker, the first time."""

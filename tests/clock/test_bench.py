@@ -22,13 +22,13 @@ class _Worker:
         self.torch_device = torch.device("cpu")
         self.flush_bytes = 200_000_000
         self.loops: list[Loop] = []
-        self.rests_us: list[float] = []
+        self.turns_us: list[float] = []
         self._host_us = host_us
 
-    def time(self, loop: Loop, limit_s: float, key: int | None = None, *, rest_us: float = 0.0) -> Ran:
+    def time(self, loop: Loop, limit_s: float, key: int | None = None, *, turn_us: float = 0.0) -> Ran:
         self.loops.append(loop)
-        self.rests_us.append(rest_us)
-        return Ran(loop.turns * 200e-6, "")
+        self.turns_us.append(turn_us)
+        return Ran(1e-3 + loop.turns * 200e-6, (loop.turns - loop.marked) * 200e-6, "")
 
     def times(self, loop: Loop, outputs: str = "") -> Any:
         launched_us = (loop.turns - 1) * self._host_us
@@ -42,23 +42,32 @@ def bench_of(worker: _Worker, call_bytes: int = 1000) -> Bench:
     return bench
 
 
-def test_a_pair_of_the_probe_is_run_as_the_other_process_s_loops_are() -> None:
+def test_loops_of_the_probe_are_run_as_the_other_process_s_loops_are() -> None:
     worker, walls = _Worker(), Walls(40)
-    bench_of(worker).probe_pair(walls, "device", 60.0)
-    assert [loop.turns for loop in worker.loops] == [walls.short, walls.long] == [5, 40]
-    assert {(loop.kind, loop.mode, loop.queue_us, loop.sealed) for loop in worker.loops} == {
-        ("probe", "device", 60.0, True)
-    }
-    assert walls.turns_us == pytest.approx([200.0])
+    bench_of(worker).probe_loops(walls, "device", 60.0)
+    bench_of(worker).probe_loops(walls, "device", 60.0)
+    (loop,) = {*worker.loops}
+    assert (loop.turns, loop.marked) == (walls.long, walls.short) == (40, 5)
+    assert (loop.kind, loop.mode, loop.queue_us, loop.sealed) == ("probe", "device", 60.0, True)
+    assert walls.turns_us == pytest.approx([200.0, 200.0])
     assert walls.net().us == pytest.approx(183.0)
+    assert walls.once.us == pytest.approx(1000.0)
+    assert walls.calls == 80
     # Nobody looks for the end while the device still idles and empties L2.
-    assert all(0 < rest < 160.0 * loop.turns for loop, rest in zip(worker.loops, worker.rests_us, strict=True))
+    assert all(0 < turn_us < 160.0 for turn_us in worker.turns_us)
+
+
+def test_on_a_cpu_short_loops_and_long_ones_say_what_a_turn_takes() -> None:
+    worker, walls = _Worker(), Walls(40, marked=False)
+    bench_of(worker).probe_loops(walls, "host", 0.0)
+    assert [(loop.turns, loop.marked) for loop in worker.loops] == [(5, 0), (40, 0)]
+    assert walls.net().us == pytest.approx(200.0 - 17.0)
 
 
 def test_where_the_device_is_waited_for_nobody_rests() -> None:
     worker = _Worker()
-    bench_of(worker).probe_pair(Walls(8), "host", 60.0)
-    assert set(worker.rests_us) == {0.0}
+    bench_of(worker).probe_loops(Walls(8), "host", 60.0)
+    assert set(worker.turns_us) == {0.0}
 
 
 @pytest.mark.parametrize(("host_us", "queue_us"), [(20.0, 40.0), (100.0, 63.0), (1000.0, 1593.0), (9000.0, 2000.0)])

@@ -67,7 +67,7 @@ def test_calls_that_became_slower_confirm_nothing_that_was_said_before(
     stage: Any = object.__new__(TimeStage)
     stage._device = torch.device(kind)
     stage._oracle = SimpleNamespace(call_bytes=8)
-    stage._pairs = 2
+    stage._times = 2
     stage._evidence = Evidence()
     stage._watch = Watch(_Still())  # type: ignore[arg-type]
     stage._baselines = {"reference": None}
@@ -105,7 +105,7 @@ def test_calls_that_became_slower_confirm_nothing_that_was_said_before(
 def test_what_was_held_against_a_probe_on_a_busy_device_confirms_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stages, "agreement", lambda *_, **__: agreed(10.0, True))
     stage: Any = object.__new__(TimeStage)
-    stage._device, stage._pairs, stage._flush_us = torch.device("cuda"), 2, 100.0
+    stage._device, stage._times, stage._flush_us = torch.device("cuda"), 2, 100.0
     stage._oracle = SimpleNamespace(call_bytes=8)
     stage._evidence, stage._watch = Evidence(), Watch(_Still())  # type: ignore[arg-type]
     stage._baselines, stage._compared, stage._idle = {"reference": None}, [], True

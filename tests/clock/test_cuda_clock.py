@@ -63,6 +63,8 @@ def turns_of(cuda: FakeCuda, calls: list[Any], **changes: Any) -> Turns:
         "warm": False,
         "before": lambda turn: cuda.log.append(f"before {turn}"),
         "after": lambda turn, result: cuda.log.append(f"after {turn} {result}"),
+        "marked": 0,
+        "mark": lambda number: cuda.log.append(f"mark {number}"),
         "last": lambda: cuda.log.append("last"),
     }
     return Turns(**fields | changes)
@@ -102,11 +104,33 @@ def test_a_call_stands_alone_between_its_events_behind_idling_and_a_cold_cache(
     elapsed, host = clock.readings()
     assert elapsed == pytest.approx([1.0, 3.0, 0.0])
     assert len(host) == 3
-    assert clock.around_us() == (1.0, 0.0)
+    assert clock.around_us() == (0.0, 0.0)
     # A shorter loop afterwards has the first events again, and no reading of the longer one.
     ran(cuda, clock, turns_of(cuda, [call_of(cuda, "c", 2)]))
     assert clock.readings()[0] == pytest.approx([2.0])
     assert len(clock.readings()[1]) == 1
+
+
+@pytest.mark.parametrize("mode", ["device", "host"])
+def test_marks_follow_some_turns_and_the_last_and_parts_between_them_are_told(
+    cuda: FakeCuda, clock: CudaClock, mode: str
+) -> None:
+    digest = cuda.name(torch.zeros(4), "digest")
+
+    def after(turn: int, result: object) -> None:
+        for _ in range(1 if turn < 2 else 5):
+            digest.add_(1)
+
+    calls = [call_of(cuda, name, 2) for name in "abcd"]
+    log = ran(cuda, clock, turns_of(cuda, calls, marked=2, mode=mode, after=after))
+    marks = [log.index("mark 0"), log.index("mark 1")]
+    assert [log[:at].count("zero_ flush") for at in marks] == [2, 4]
+    assert log[marks[0] - 1] == ("record(6)" if mode == "device" else "add_ digest")
+    assert log[marks[1] - 1] == ("record(12)" if mode == "device" else "add_ digest")
+    assert log[marks[1] + 1 :] == ["last", "wait"]
+    clock.readings()
+    # What precedes a call is the write that empties L2, which takes one microsecond here.
+    assert clock.around_us() == ((1.0, 5.0) if mode == "device" else (0.0, 0.0))
 
 
 def test_a_warm_call_is_made_twice_and_nothing_comes_between_but_idling(cuda: FakeCuda, clock: CudaClock) -> None:
@@ -230,7 +254,7 @@ def test_inputs_can_be_read_only_once_the_loop_has_begun(cuda: FakeCuda, clock: 
     order = {
         **{"model": "main", "kind": "calls", "inputs": "pool", "masked": True, "seeds": (), "turns": count},
         **{"specs": [spec.to_json() for spec in specs], "mode": "device", "queue_us": 0.0, "warm": False},
-        **{"sealed": True, "restore_buffers": False, "outputs": "out"},
+        **{"sealed": True, "restore_buffers": False, "outputs": "out", "marked": 0},
     }
 
     def at_ready() -> None:

@@ -19,12 +19,11 @@ LEEWAY = Leeway(apart=0.02, noisier=3.0, skew=0.1)
 
 
 Parts = tuple[float, list[float], float]
-Said = Callable[[int, bool, float, list[float], float], Parts]
-"""What a worker says in place of the truth in a loop: its pair, whether it is the long one, what precedes a call, the
-readings, the digest."""
+Said = Callable[[int, float, list[float], float], Parts]
+"""What a worker says in place of the truth in a loop: its number, what precedes a call, the readings, the digest."""
 
 
-def honest(pair: int, long: bool, ahead: float, readings: list[float], digest: float) -> Parts:
+def honest(number: int, ahead: float, readings: list[float], digest: float) -> Parts:
     return ahead, readings, digest
 
 
@@ -39,20 +38,21 @@ def walls(
     digest_us: float = DIGEST_US,
     said: Said = honest,
     ahead_us: float = AHEAD_US,
-    in_pairs: bool = True,
+    marked: bool = True,
 ) -> Walls:
-    """`held_up_s` is what short loops are made longer by, `uneven_s` all but the first of each length."""
-    wandering = [rng.gauss(0, 0.5) for _ in range(repeats)]
-    found = Walls(turns, in_pairs)
+    """`held_up_s` is how much too late the first mark is, `uneven_s` by what loops are longer or shorter."""
+    found = Walls(turns, marked)
     for number in range(repeats):
-        for count in (found.short, found.long):
-            ahead = ahead_us + wandering[number]
-            wall_s = RTT_S + count * (TURN_US + ahead + digest_us + call_us) / 1e6 + rng.expovariate(1 / 2e-5)
-            wall_s += held_up_s if count == found.short else 0.0
-            wall_s += uneven_s if number else 0.0
+        # Of a device, which has marks, the idling wanders.
+        ahead = ahead_us + rng.gauss(0, 0.5 if marked else 0.0)
+        turn_s = (TURN_US + ahead + digest_us + call_us) / 1e6
+        for count, first in found.lengths:
+            uneven = uneven_s * ((number + 1) % 3 - 1 if marked else number > 0)
+            wall_s = RTT_S + count * turn_s + rng.expovariate(1 / 2e-5) + uneven
+            span_s = (count - first) * turn_s + rng.gauss(0, 2e-6) + uneven - held_up_s
             readings = [said_us + OFFSET_US + LOOP_US + rng.gauss(0, 0.3) for _ in range(count)]
-            ahead_said, readings, digest_said = said(number, count == found.long, ahead, readings, digest_us)
-            found.add(count, wall_s, readings, ahead_us=ahead_said, digest_us=digest_said)
+            ahead_said, readings, digest_said = said(number, ahead, readings, digest_us)
+            found.add(wall_s, span_s, readings, ahead_us=ahead_said, digest_us=digest_said)
     return found
 
 
@@ -126,16 +126,16 @@ def test_a_call_that_is_said_to_be_shorter_is_not_confirmed() -> None:
     assert not compared(5.0, said_us=0.5).confirmed
 
 
-def test_short_loops_that_are_held_up_are_found_by_the_long_ones() -> None:
-    """Held up just so much that the difference of the walls is that of shorter calls."""
+def test_a_mark_that_is_held_up_is_found_by_the_walls() -> None:
+    """Held up just so much that the time from one mark to the other is that of shorter calls."""
     turns = Walls(140)
     lie_us = 15.0
     found = compared(65.0, said_us=65 - lie_us, alone_us=65 - lie_us, held_up_s=(140 - turns.short) * lie_us / 1e6)
     assert found.outside_us - found.inside_us <= found.tolerance_us
     assert found.whole_us - found.inside_us == pytest.approx(lie_us, abs=1)
     assert not found.confirmed
-    # A submission that costs a little more once is none of these.
-    assert compared(65.0, held_up_s=2e-5).confirmed
+    # A host that costs a little more once is none of these.
+    assert compared(65.0, held_up_s=2e-6).confirmed
 
 
 def test_calls_that_are_only_short_among_others_are_not_confirmed() -> None:
@@ -190,7 +190,7 @@ def test_a_digest_that_is_said_to_take_longer_hides_no_more_than_processes_diffe
     """What is not said of the call is said of its digest."""
     hidden_us = 15.0
 
-    def said(pair: int, long: bool, ahead: float, readings: list[float], digest: float) -> Parts:
+    def said(number: int, ahead: float, readings: list[float], digest: float) -> Parts:
         return ahead, readings, digest + hidden_us
 
     found = compared(65.0, said_us=65.0 - hidden_us, alone_us=50.0, said=said)
@@ -199,11 +199,11 @@ def test_a_digest_that_is_said_to_take_longer_hides_no_more_than_processes_diffe
 
 
 def test_what_is_said_now_of_one_part_of_a_turn_and_now_of_another_is_believed_of_none() -> None:
-    """In each pair what is not said of the call is said of another part, so that no part's median is unusual."""
+    """In each loop what is not said of the call is said of another part, so that no part's median is unusual."""
     hidden_us = 15.0
 
-    def said(pair: int, long: bool, ahead: float, readings: list[float], digest: float) -> Parts:
-        match pair % 3:
+    def said(number: int, ahead: float, readings: list[float], digest: float) -> Parts:
+        match number % 3:
             case 0:
                 return ahead + hidden_us, readings, digest
             case 1:
@@ -213,15 +213,6 @@ def test_what_is_said_now_of_one_part_of_a_turn_and_now_of_another_is_believed_o
     found = compared(65.0, said_us=65.0 - hidden_us, alone_us=50.0, said=said, repeats=3)
     assert found.outside_us - found.inside_us > 10
     assert not found.confirmed
-
-
-def test_readings_that_grow_with_the_loop_explain_no_wall() -> None:
-    """Of short loops nothing is said, of long ones so much that the difference is that of the walls."""
-
-    def said(pair: int, long: bool, ahead: float, readings: list[float], digest: float) -> Parts:
-        return ahead, readings if long else [0.0] * len(readings), digest
-
-    assert not compared(65.0, said_us=65.0 * 7 / 8, alone_us=65.0 / 2, said=said).confirmed
 
 
 def test_idling_that_takes_another_process_a_little_longer_is_no_time_of_the_call() -> None:
@@ -234,7 +225,7 @@ def test_idling_that_takes_another_process_a_little_longer_is_no_time_of_the_cal
 def test_idling_that_is_left_out_hides_no_more_than_processes_differ_by() -> None:
     """The other half of the call's time is taken from what precedes it, and nothing is said of that."""
 
-    def said(pair: int, long: bool, ahead: float, readings: list[float], digest: float) -> Parts:
+    def said(number: int, ahead: float, readings: list[float], digest: float) -> Parts:
         return ahead + 20.0, readings, digest
 
     found = compared(65.0, said_us=45.0, alone_us=45.0, said=said)
@@ -242,38 +233,36 @@ def test_idling_that_is_left_out_hides_no_more_than_processes_differ_by() -> Non
     assert not found.confirmed
 
 
-def test_two_of_a_few_pairs_that_are_the_same_by_chance_make_nothing_sure() -> None:
+def test_two_of_a_few_loops_that_are_the_same_by_chance_make_nothing_sure() -> None:
     walls_ = Walls(8)
-    for long_s in (8e-4, 8e-4, 8.7e-4):
-        walls_.add(1, 1e-4, [5.0], ahead_us=0.0, digest_us=0.0)
-        walls_.add(8, long_s, [5.0] * 8, ahead_us=0.0, digest_us=0.0)
+    for span_s in (7e-4, 7e-4, 7.7e-4):
+        walls_.add(1e-3, span_s, [5.0] * 8, ahead_us=0.0, digest_us=0.0)
     assert walls_.net().us == pytest.approx(100)
     assert walls_.net().error_us > 2
 
 
 def test_a_device_that_drifts_drifts_for_both() -> None:
-    """Pairs follow each other: half way through, every turn takes 3 us more."""
+    """Loops follow each other: half way through, every turn takes 3 us more."""
     for seed in range(10):
         rng = random.Random(seed)
         first, second = Walls(140), Walls(140)
         for number in range(6):
             for found, call_us in ((first, 5.0), (second, 20.0)):
-                pair = walls(call_us + 3.0 * (number > 2), call_us, rng, repeats=1)
-                found.short_loops += pair.short_loops
-                found.long_loops += pair.long_loops
+                one = walls(call_us + 3.0 * (number > 2), call_us, rng, repeats=1)
+                found.loops += one.loops
         assert second.net().us - first.net().us == pytest.approx(15.0, abs=1.6)
 
 
 @pytest.mark.parametrize("repeats", [3, 6])
-def test_honest_clocks_agree_with_few_pairs_as_well(repeats: int) -> None:
+def test_honest_clocks_agree_with_few_loops_as_well(repeats: int) -> None:
     assert all(compared(5.0, seed=seed, repeats=repeats).confirmed for seed in range(100))
 
 
 @pytest.mark.parametrize("held_up_s", [0.0, 0.01])
 def test_where_other_work_makes_walls_longer_the_shortest_count(held_up_s: float) -> None:
-    """All but the first pair are held up, by as much as other work likes."""
+    """All but the first loops are held up, by as much as other work likes."""
     rng = random.Random(7)
-    found = walls(5.0, 5.0, rng, uneven_s=held_up_s, digest_us=0.0, in_pairs=False)
+    found = walls(5.0, 5.0, rng, uneven_s=held_up_s, digest_us=0.0, marked=False)
     assert found.net().us == pytest.approx(TURN_US + 5.0, abs=0.7)
     assert found.once.us == pytest.approx(1e6 * RTT_S, abs=30)
     assert (found.net().error_us > 10) == (held_up_s > 0)
@@ -282,7 +271,7 @@ def test_where_other_work_makes_walls_longer_the_shortest_count(held_up_s: float
 def test_what_processes_differ_by_for_good_is_no_disagreement() -> None:
     """What precedes a call takes half a percent longer, always, in a device that was waited for: nothing tells it."""
 
-    def said(pair: int, long: bool, ahead: float, readings: list[float], digest: float) -> Parts:
+    def said(number: int, ahead: float, readings: list[float], digest: float) -> Parts:
         return 0.0, readings, 0.0
 
     for seed in range(50):
@@ -292,10 +281,10 @@ def test_what_processes_differ_by_for_good_is_no_disagreement() -> None:
 
 
 def test_one_false_loop_does_not_cut_loops_off_from_single_calls() -> None:
-    """Single calls are said to take half, and so is one short loop; all other loops are honest."""
+    """Single calls are said to take half, and so is one loop; all other loops are honest."""
     rng = random.Random(3)
     most, probe = walls(65.0, 65.0, rng), walls(5.0, 5.0, rng)
-    most.short_loops[0] = replace(most.short_loops[0], call_us=32.5 + OFFSET_US + LOOP_US)
+    most.loops[0] = replace(most.loops[0], call_us=32.5 + OFFSET_US + LOOP_US)
     lone = Singles(Estimate(5.0 + OFFSET_US, 0.03), [800.0 + rng.gauss(0, 30) for _ in range(40)], Estimate(2.4, 0.05))
     alone = [(32.5 + rng.gauss(0, 0.3), 865.0 + rng.gauss(0, 30)) for _ in range(100)]
     found = agreement(most, alone, Calibration(lone, probe), LEEWAY, rounding_us=0.032)

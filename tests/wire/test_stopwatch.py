@@ -27,10 +27,17 @@ class Ends:
     sock: socket.socket
 
     def time(
-        self, limit_s: float = 20.0, *, key: int = 0, spin: bool = True, gone: bool = False, rest_s: float = 0.0
+        self,
+        limit_s: float = 20.0,
+        *,
+        key: int = 0,
+        spin: bool = True,
+        gone: bool = False,
+        marks: bool = False,
+        rests_s: tuple[float, float] = (0.0, 0.0),
     ) -> Timed:
         ticket = secrets.token_bytes(8)
-        return self.watch.time(ticket, key, limit_s=limit_s, spin=spin, gone=lambda: gone, rest_s=rest_s)
+        return self.watch.time(ticket, key, limit_s=limit_s, spin=spin, gone=lambda: gone, marks=marks, rests_s=rests_s)
 
     def working(self, act: Callable[[int], None]) -> threading.Thread:
         thread = threading.Thread(target=lambda: act(self.page.wait_for_go()[0]))
@@ -75,10 +82,58 @@ def test_a_loop_is_timed_from_go_to_done(ends: Ends, spin: bool) -> None:
 
 def test_who_ends_before_it_is_possible_gains_nothing(ends: Ends) -> None:
     thread = ends.working(lambda _: ends.page.done(SEAL))
-    found = ends.time(rest_s=0.2)
+    found = ends.time(rests_s=(0.2, 0.0))
     thread.join()
     assert found.done
     assert found.ended - found.began >= 0.2
+
+
+def test_marks_are_seen_when_they_are_written(ends: Ends) -> None:
+    for _ in range(2):
+        seen: list[float] = []
+
+        def act(_: int, seen: list[float] = seen) -> None:
+            for write in (lambda: ends.page.mark(0), lambda: ends.page.mark(1), lambda: ends.page.done(SEAL)):
+                seen.append(time.perf_counter())
+                write()
+                time.sleep(0.05)
+
+        thread = ends.working(act)
+        found = ends.time(marks=True)
+        thread.join()
+        assert found.done
+        assert found.began < seen[0] < found.marked[0] < seen[1] < found.marked[1] < seen[2] < found.ended
+
+
+def test_who_marks_before_it_is_possible_gains_nothing(ends: Ends) -> None:
+    def act(_: int) -> None:
+        ends.page.mark(0)
+        ends.page.mark(1)
+        ends.page.done(SEAL)
+
+    thread = ends.working(act)
+    found = ends.time(marks=True, rests_s=(0.1, 0.2))
+    thread.join()
+    assert found.done
+    assert found.marked[0] - found.began >= 0.1
+    assert found.marked[1] - found.marked[0] >= 0.2
+
+
+@pytest.mark.parametrize("lacking", [0, 1])
+def test_a_loop_without_its_marks_has_not_ended_as_it_has_to(ends: Ends, lacking: int) -> None:
+    """Marks of the loop before are none of this one."""
+    for number in range(2):
+
+        def act(_: int, number: int = number) -> None:
+            for mark in (0, 1):
+                if not number or mark != lacking:
+                    ends.page.mark(mark)
+            ends.page.done(SEAL)
+
+        thread = ends.working(act)
+        found = ends.time(marks=True)
+        thread.join()
+        assert found.done == (not number)
 
 
 def test_an_end_that_was_said_before_is_no_end(ends: Ends) -> None:

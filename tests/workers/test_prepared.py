@@ -27,6 +27,7 @@ from harness.report import DeviceInfo
 from harness.sandbox import DockerSandbox, Sandbox
 from harness.workers import prepared as prepared_module
 from harness.workers import process as worker_process
+from harness.workers import worker as worker_module
 from harness.workers.prepared import EarlyWorkers, PreparedWorkers
 from harness.workers.process import Terms
 from harness.workers.worker import Worker
@@ -176,6 +177,7 @@ def test_on_a_gpu_what_a_context_takes_is_known_and_who_has_one_is_listed_until_
     monkeypatch.setattr(prepared_module, "_OwnContext", FakeContext)
     rehearsed: list[Worker] = []
     monkeypatch.setattr(Worker, "rehearse", lambda worker: rehearsed.append(worker))
+    monkeypatch.setattr(worker_module, "image_for", lambda _: b"")
     info = DeviceInfo(kind="cuda", name="GPU", torch="2", python="3", platform="Linux")
     device = Device("cuda", 0, "GPU-1", info)
     with PreparedWorkers(device, sandbox, count=2) as pool:

@@ -1,0 +1,44 @@
+"""Marks on the page that is shared with the grader's stopwatch, written by the device when it comes to them.
+
+A write is queued on the stream like a kernel, behind the turn that it follows, so that no host is between the end of
+that turn and the stopwatch. The page is memory of a file that two processes map; the driver lets the device write it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from typing import Any
+
+import torch
+
+from harness.wire.stopwatch import MARKS, Page
+
+
+class DeviceMarks:
+    """Of one page, for one device."""
+
+    def __init__(self, page: Page, device: torch.device) -> None:
+        """Raises RuntimeError where the driver can't write such a page."""
+        from cuda.bindings import driver
+
+        self._page, self._device = page, device
+        self._write: Any = driver.cuStreamWriteValue64
+        address = ctypes.addressof(ctypes.c_char.from_buffer(page.memory))
+        with torch.cuda.device(device):
+            torch.cuda.current_stream(device).synchronize()  # there is a context now
+            _done(driver.cuMemHostRegister(address, len(page.memory), driver.CU_MEMHOSTREGISTER_DEVICEMAP))
+            self._base = int(_done(driver.cuMemHostGetDevicePointer(address, 0)))
+
+    def write(self, number: int) -> None:
+        """Queue a mark on the current stream."""
+        stream = torch.cuda.current_stream(self._device).cuda_stream
+        ticket = int.from_bytes(self._page.ticket, sys.byteorder)
+        _done(self._write(stream, self._base + MARKS[number], ticket, 0))
+
+
+def _done(result: tuple[Any, ...]) -> Any:
+    error, *values = result
+    if int(error):
+        raise RuntimeError(f"the CUDA driver can't write to a page that is shared with the grader: {error.name}")
+    return values[0] if values else None
