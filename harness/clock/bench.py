@@ -224,8 +224,9 @@ class Bench:
         return readings, walls
 
     def find_memory(self, turns: int) -> None:
-        """A batch of that many calls that is not looked at: memory for outputs is found now, not in a wall."""
-        self._batch(turns, None)
+        """A loop of the probe that counts nowhere: memory for outputs is found now, not in a wall."""
+        loop = self._probes(turns, self.mode, self.queue_us)
+        self.worker.time(loop, _LIMIT_S, turn_us=self._turn_us(loop))
 
     def loops(self, walls: Walls, look: Callable[[list[Sample]], None]) -> None:
         """A batch of each length, every call on an input of its own.

@@ -49,11 +49,11 @@ _SOME = 5
 """Values from which on their median deviation tells how far they are apart."""
 _SIGMAS = 4.0
 """Standard errors that the clocks may be apart."""
-_DIGESTS = 0.05
-"""Share by which digests may differ between two processes; and of the call, which may be the shorter of the two."""
 _PROCESSES = 0.01
-"""Share by which what precedes a call may differ between two processes, and any part of a turn that nothing tells. On
-an H200 turns of the same probe, in the clean process and in the submission's, were up to 0.8 % apart."""
+"""Share by which a part of a turn may differ between two processes for good. On an H200 turns of the same probe, in the
+clean process and in the submission's, were up to 0.8 % apart, most of them 0.3 %."""
+_LAUNCHES_US = 0.5
+"""And what digests may differ by that are short: where a process's code lies is more than a share of them."""
 _SHORTER = 8
 """Times that a long loop has the turns of a short one: the further apart they are, the less a wall's own error is over
 the turns between them, and the less time the short ones take."""
@@ -144,11 +144,18 @@ class Walls:
 
     def net(self, ahead: Bounds = _UNBOUNDED, digest: Bounds = _UNBOUNDED) -> Estimate:
         """The time of a turn, less what is told to precede and to follow its call, as far as these bounds let it."""
-        around = [ahead(loop.ahead_us) + digest(loop.digest_us) for loop in self.loops]
-        if self.marked:
-            return _of_loops([turn - each for turn, each in zip(self.turns_us, around, strict=True)])
-        turn = self._shortest()
-        return Estimate(turn.us - statistics.median(around), turn.error_us)
+        return _of_loops(self._nets_us(ahead, digest)) if self.marked else self._shortest()
+
+    def beside(self, ahead: Bounds = _UNBOUNDED, digest: Bounds = _UNBOUNDED) -> Estimate:
+        """The same, less the mean reading of its call."""
+        if not self.marked:
+            return self._shortest() - self.inside
+        nets = zip(self._nets_us(ahead, digest), self.loops, strict=True)
+        return _of_loops([net - loop.call_us for net, loop in nets])
+
+    def _nets_us(self, ahead: Bounds, digest: Bounds) -> list[float]:
+        turns = zip(self.turns_us, self.loops, strict=True)
+        return [turn - ahead(loop.ahead_us) - digest(loop.digest_us) for turn, loop in turns]
 
     @property
     def ahead_us(self) -> float:
@@ -317,13 +324,14 @@ def agreement(
         return Estimate(own.us, leeway.error_us(own.error_us, clean.error_us, single.us))
 
     clean, lone = calibration.loops, calibration.alone
-    ahead = _about(clean.ahead_us, _PROCESSES * clean.ahead_us)
-    digest = _about(clean.digest_us, _DIGESTS * min(clean.digest_us, abs(single.us)))
-    net, inside = bounded(measured.net(ahead, digest), clean.net()), bounded(measured.inside, clean.inside)
-    more = net - clean.net()
-    outside_us = (more + lone.probe - lone.offset).us
-    # What is in both cancels, and so does what is unknown of it.
-    clocks = more - (inside - clean.inside)
+    apart_us = leeway.apart * abs(single.us)
+    # A device that clocks down needs more for all parts of a turn: as much as is borne of the call.
+    ahead = _about(clean.ahead_us, max(_PROCESSES * clean.ahead_us, apart_us))
+    digest = _about(clean.digest_us, max(_PROCESSES * clean.digest_us + _LAUNCHES_US, apart_us))
+    inside = bounded(measured.inside, clean.inside)
+    outside_us = (measured.net(ahead, digest) - clean.net() + lone.probe - lone.offset).us
+    # What a call takes more in one loop than in another is in both clocks.
+    clocks = bounded(measured.beside(ahead, digest), clean.beside()) - clean.beside()
     alone = (inside - clean.inside) - (bounded(single, lone.probe) - lone.probe)
     processes = Estimate(0.0, math.sqrt(2) * lone.offset.error_us)
     # In the quicker half, since the median is made by them.
@@ -336,7 +344,6 @@ def agreement(
     tolerance_us = _SIGMAS * clocks.error_us + untold_us + rounding_us
     once = measured.once - clean.once
     once_us = leeway.error_us(once.error_us / measured.long, clean.once.error_us / measured.long, single.us)
-    apart_us = leeway.apart * abs(single.us)
     shown_us = _skew([wall for _, wall in singles]) + spread(clean_us) / math.sqrt(len(singles))
     skew_us = max(0.0, min(_skew(readings), shown_us, leeway.skew * abs(single.us)))
     return Agreement(

@@ -61,7 +61,7 @@ def test_on_a_cpu_short_loops_and_long_ones_say_what_a_turn_takes() -> None:
     worker, walls = _Worker(), Walls(40, marked=False)
     bench_of(worker).probe_loops(walls, "host", 0.0)
     assert [(loop.turns, loop.marked) for loop in worker.loops] == [(5, 0), (40, 0)]
-    assert walls.net().us == pytest.approx(200.0 - 17.0)
+    assert walls.net().us == pytest.approx(200.0)
 
 
 def test_where_the_device_is_waited_for_nobody_rests() -> None:
