@@ -279,14 +279,14 @@ class OutsideClock(_Model):
     """
 
     outside_us: float
-    """Time of a call by the grader's clock: long loops of calls less short ones, less the same with a kernel of ours,
-    and less what its digests took longer than that one's, up to 5 %."""
+    """Time of a call by the grader's clock: from turn to turn of a loop of calls, less the same with a kernel of ours,
+    and less what the worker says that the rest of a turn took longer than that one's, up to 1 %."""
     inside_us: float
     """Time of a call by the worker's clock."""
     tolerance_us: float
     """How far the first may be above the second; made from the spread of the measurements."""
     whole_us: float | None = None
-    """Time of a call by the grader's clock from long loops alone, less what a loop costs once in a clean process."""
+    """Time of a call by the grader's clock from walls of whole loops, less what each costs once in a clean one."""
     whole_tolerance_us: float | None = None
     """How far that may be above `inside_us`."""
     quickest_us: float | None = None

@@ -224,9 +224,8 @@ class Bench:
         return readings, walls
 
     def find_memory(self, turns: int) -> None:
-        """A loop of the probe that counts nowhere: memory for outputs is found now, not in a wall."""
-        loop = self._probes(turns, self.mode, self.queue_us)
-        self.worker.time(loop, _LIMIT_S, turn_us=self._turn_us(loop))
+        """A batch of that many calls that is not looked at: memory for outputs is found now, not in a wall."""
+        self._batch(turns, None)
 
     def loops(self, walls: Walls, look: Callable[[list[Sample]], None]) -> None:
         """A batch of each length, every call on an input of its own.
@@ -242,7 +241,7 @@ class Bench:
             loop = replace(self._probes(turns, mode, queue_us), marked=marked)
             ran = self.worker.time(loop, _LIMIT_S, turn_us=self._turn_us(loop))
             timed = self.worker.times(loop)
-            walls.add(ran.wall_s, ran.span_s, timed.elapsed_us, ahead_us=timed.before_us, digest_us=timed.after_us)
+            walls.add(ran.wall_s, ran.span_s, timed.elapsed_us, timed.around_us)
 
     def look_at(
         self, sample: Sample, which: Literal["early", "live"], name: str, number: int
@@ -297,7 +296,7 @@ class Bench:
         ran = self.worker.time(loop, self._limit_s * turns, turn_us=self._turn_us(loop))
         timed = self.worker.times(loop, "batch")
         if walls is not None:
-            walls.add(ran.wall_s, ran.span_s, timed.elapsed_us, ahead_us=timed.before_us, digest_us=timed.after_us)
+            walls.add(ran.wall_s, ran.span_s, timed.elapsed_us, timed.around_us)
         if look is not None:
             roots = self._sealed_roots(turns, ran.seal)
             columns = zip(timed.elapsed_us, timed.host_us, seeds, timed.outputs, roots, strict=True)

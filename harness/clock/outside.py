@@ -6,11 +6,11 @@
               (T(long) - T(short)) / (long - short) of a long loop and a short one
     overhead  what a turn is more than its call: a turn of the probe in the clean process, less what the probe reads
     outside   turn - overhead: the time of a call by our own clock
-    ahead     what precedes a call in a turn, idling and the write that empties L2, as the worker's events tell it
-    digest    what follows it, told likewise. Both depend on the pages that memory lies in and on a clock that drifts,
-              from process to process and from loop to loop; a difference of a few per cent from the probe's is taken
-              off, as the events tell it
-    net       turn - ahead - digest: nearly the call
+    around    what precedes a call in a turn, idling and the write that empties L2, and what follows it, the digest of
+              its outputs, as the worker's events tell it. It depends on the pages that memory lies in and on a clock
+              that drifts, from process to process and from loop to loop; a difference of one per cent from the probe's
+              is taken off, as the events tell it
+    beside    turn - around - call: what the two clocks do not agree in
     once      T(n) - n * turn: what a loop costs once, nearly the same in all processes
     whole     outside + (once - the probe's) / long: the same from walls of long loops alone. Who holds up a mark, or
               short loops, makes a turn shorter, and this no shorter
@@ -49,11 +49,10 @@ _SOME = 5
 """Values from which on their median deviation tells how far they are apart."""
 _SIGMAS = 4.0
 """Standard errors that the clocks may be apart."""
-_PROCESSES = 0.01
-"""Share by which a part of a turn may differ between two processes for good. On an H200 turns of the same probe, in the
-clean process and in the submission's, were up to 0.8 % apart, most of them 0.3 %."""
 _LAUNCHES_US = 0.5
-"""And what digests may differ by that are short: where a process's code lies is more than a share of them."""
+"""What parts of a turn may differ by beside a share of them: where a process's code lies makes more of a short one."""
+_ONCE_US = 200.0
+"""What a loop may cost once more than the probe's: memory that it finds, say. It idles for longer at its start."""
 _SHORTER = 8
 """Times that a long loop has the turns of a short one: the further apart they are, the less a wall's own error is over
 the turns between them, and the less time the short ones take."""
@@ -96,11 +95,9 @@ class _Timed:
     span_us: float
     """From one mark to the other; 0 where there are none."""
     call_us: float
-    """Mean reading of its turns, those before the first mark left out; so are they of the next two."""
-    ahead_us: float
-    """What preceded a call, as the worker tells it; 0 where the device was waited for."""
-    digest_us: float
-    """What followed it."""
+    """Mean reading of its turns, those before the first mark left out; so are they of the next."""
+    around_us: float
+    """What preceded and followed a call, as the worker tells it; 0 where the device was waited for."""
 
 
 @dataclass
@@ -130,42 +127,29 @@ class Walls:
         """Turns of all of them."""
         return sum(loop.turns for loop in self.loops)
 
-    def add(
-        self, wall_s: float, span_s: float, readings_us: Sequence[float], *, ahead_us: float, digest_us: float
-    ) -> None:
+    def add(self, wall_s: float, span_s: float, readings_us: Sequence[float], around_us: float) -> None:
         """Take in a loop of one of the lengths."""
         call_us = statistics.fmean(readings_us[self.short if self.marked else 0 :])
-        self.loops.append(_Timed(len(readings_us), wall_s * 1e6, span_s * 1e6, call_us, ahead_us, digest_us))
+        self.loops.append(_Timed(len(readings_us), wall_s * 1e6, span_s * 1e6, call_us, around_us))
 
     @property
     def turns_us(self) -> list[float]:
         """The time of a turn by our own clock, of each marked loop."""
         return [loop.span_us / (self.long - self.short) for loop in self.loops]
 
-    def net(self, ahead: Bounds = _UNBOUNDED, digest: Bounds = _UNBOUNDED) -> Estimate:
-        """The time of a turn, less what is told to precede and to follow its call, as far as these bounds let it."""
-        return _of_loops(self._nets_us(ahead, digest)) if self.marked else self._shortest()
-
-    def beside(self, ahead: Bounds = _UNBOUNDED, digest: Bounds = _UNBOUNDED) -> Estimate:
-        """The same, less the mean reading of its call."""
+    def beside(self, believed: Bounds = _UNBOUNDED) -> Estimate:
+        """The time of a turn less what is told of it: of its call, and around that as far as it is `believed`."""
         if not self.marked:
             return self._shortest() - self.inside
-        nets = zip(self._nets_us(ahead, digest), self.loops, strict=True)
-        return _of_loops([net - loop.call_us for net, loop in nets])
-
-    def _nets_us(self, ahead: Bounds, digest: Bounds) -> list[float]:
         turns = zip(self.turns_us, self.loops, strict=True)
-        return [turn - ahead(loop.ahead_us) - digest(loop.digest_us) for turn, loop in turns]
+        return _of_loops([turn - believed(loop.around_us) - loop.call_us for turn, loop in turns])
 
-    @property
-    def ahead_us(self) -> float:
-        """What precedes a call."""
-        return statistics.median(loop.ahead_us for loop in self.loops)
-
-    @property
-    def digest_us(self) -> float:
-        """What follows it."""
-        return statistics.median(loop.digest_us for loop in self.loops)
+    def around(self, share: float) -> Bounds:
+        """What is believed of what is told of other loops, which had theirs between these: they may differ by this
+        share."""
+        seen = [loop.around_us for loop in self.loops]
+        borne_us = share * statistics.median(seen) + _LAUNCHES_US
+        return Bounds(min(seen) - borne_us, max(seen) + borne_us)
 
     def _shortest(self) -> Estimate:
         """The time of a turn by the shortest walls."""
@@ -188,7 +172,7 @@ class Walls:
     @property
     def inside(self) -> Estimate:
         """The mean reading of a turn."""
-        return estimate([loop.call_us for loop in self.loops])
+        return _of_loops([loop.call_us for loop in self.loops])
 
 
 @dataclass(frozen=True)
@@ -295,6 +279,9 @@ class Leeway:
     power, its caches and tables are fuller."""
     noisier: float
     """Times the clean process's error that the submission's own may be, or a quarter of `apart` where that is more."""
+    parts: float
+    """Share by which what precedes a call and follows it may differ between two processes for good, and a turn that
+    nothing is told of. On an H200 turns of the same probe were up to 0.8 % apart, most of them 0.3 %."""
     skew: float
     """Share of the median by which the mean may be above it, as far as the walls show that as well."""
 
@@ -324,14 +311,11 @@ def agreement(
         return Estimate(own.us, leeway.error_us(own.error_us, clean.error_us, single.us))
 
     clean, lone = calibration.loops, calibration.alone
-    apart_us = leeway.apart * abs(single.us)
-    # A device that clocks down needs more for all parts of a turn: as much as is borne of the call.
-    ahead = _about(clean.ahead_us, max(_PROCESSES * clean.ahead_us, apart_us))
-    digest = _about(clean.digest_us, max(_PROCESSES * clean.digest_us + _LAUNCHES_US, apart_us))
     inside = bounded(measured.inside, clean.inside)
-    outside_us = (measured.net(ahead, digest) - clean.net() + lone.probe - lone.offset).us
-    # What a call takes more in one loop than in another is in both clocks.
-    clocks = bounded(measured.beside(ahead, digest), clean.beside()) - clean.beside()
+    inside_us = (inside - calibration.inside_offset).us
+    # What is in both cancels, and so does what a call takes more in one loop than in another.
+    apart = bounded(measured.beside(clean.around(leeway.parts)), clean.beside()) - clean.beside()
+    outside_us = inside_us + apart.us
     alone = (inside - clean.inside) - (bounded(single, lone.probe) - lone.probe)
     processes = Estimate(0.0, math.sqrt(2) * lone.offset.error_us)
     # In the quicker half, since the median is made by them.
@@ -339,31 +323,27 @@ def agreement(
     clean_us = [each + lone.offset.us for each in lone.beside_us]
     more_us = statistics.median(beside_us) - statistics.median(clean_us)
     walls_us = min(spread(beside_us), leeway.noisier * spread(clean_us)) + spread(clean_us)
-    # On a CPU a turn is a hundred times a call, and other work makes more of a difference than processes do.
-    untold_us = _PROCESSES * clean.net().us if clean.marked else 0.0
-    tolerance_us = _SIGMAS * clocks.error_us + untold_us + rounding_us
+    # On a CPU a turn is a hundred times a call, and other work makes more of a difference than processes do; of a GPU
+    # that is waited for nothing is told but the call.
+    untold_us = leeway.parts * clean.beside().us if clean.marked else 0.0
+    tolerance_us = _SIGMAS * apart.error_us + max(0.0, untold_us) + rounding_us
     once = measured.once - clean.once
     once_us = leeway.error_us(once.error_us / measured.long, clean.once.error_us / measured.long, single.us)
+    apart_us = leeway.apart * abs(single.us)
     shown_us = _skew([wall for _, wall in singles]) + spread(clean_us) / math.sqrt(len(singles))
     skew_us = max(0.0, min(_skew(readings), shown_us, leeway.skew * abs(single.us)))
     return Agreement(
         outside_us=outside_us,
-        inside_us=(inside - calibration.inside_offset).us,
+        inside_us=inside_us,
         tolerance_us=tolerance_us,
         whole_us=outside_us + once.us / measured.long,
-        # What a loop costs once may differ a little, where a submission finds its memory anew, say.
-        whole_tolerance_us=2 * tolerance_us + _SIGMAS * once_us + apart_us,
+        whole_tolerance_us=2 * tolerance_us + _SIGMAS * once_us + _ONCE_US / measured.long + apart_us,
         single_us=single.us,
         single_tolerance_us=_SIGMAS * (alone + processes).error_us + rounding_us + apart_us + skew_us,
         single_outside_us=single.us + more_us,
         single_outside_tolerance_us=walls_us + rounding_us + apart_us,
         calls=measured.calls,
     )
-
-
-def _about(clean_us: float, borne_us: float) -> Bounds:
-    """How far a part of a turn is believed to differ from the clean process's."""
-    return Bounds(clean_us - borne_us, clean_us + borne_us)
 
 
 def _skew(values: Sequence[float]) -> float:

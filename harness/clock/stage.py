@@ -4,8 +4,8 @@
                 a call
     blocks      single calls, candidate and reference alternating; each input is made after the call before it ended
     warm        a few calls on inputs that were just used
-    confirm     the candidate's calls in short and long loops, over which our own wall clock runs, and loops of a probe
-                in the clean process, by turns
+    confirm     the candidate's calls in loops, over which our own clock runs, and loops of a probe in the clean
+                process, by turns
 
 Outputs of single calls and of loops are compared with the reference's. Which of them is decided after they were
 returned, and the last single call always is. While another side is measured, the candidate's process is stopped.
@@ -61,12 +61,14 @@ _LOOKED_AT = 0.5
 """Share of the single calls of a further try that are verified: who knows that it is one must not gain by it."""
 _OTHERS = 0.25
 """Of the processors' time: where other work takes more, times of a CPU have no interval."""
-_LOOPS_S = 0.15
+_LOOPS_S = 0.1
 """Seconds of all long loops of a submission together."""
 _CONFIRM_S = 5.0
 """Seconds of calls for one comparison of the clocks, as far as a call is shorter than that."""
 _CONFIRM_BYTES = 20e9
 """The same in bytes of inputs and outputs, which have to be made, moved and compared."""
+_CPU_HASHES = 1000.0
+"""Bytes in a microsecond, of one core."""
 _BATCH_MAX = 400
 _QUEUE_US = 200.0
 """Idling between the calls of a loop that makes it no shorter in calls."""
@@ -90,13 +92,14 @@ _BUSY = 1.5
 _SURE = 0.5
 """A tolerance of more than this share of a call's time confirms little."""
 _LEEWAY = {
-    "cuda": Leeway(apart=0.02, noisier=3.0, skew=0.1),
+    "cuda": Leeway(apart=0.02, noisier=3.0, parts=0.01, skew=0.1),
     # Calls share caches and cores with whatever else runs, now more and now less.
-    "cpu": Leeway(apart=0.25, noisier=10.0, skew=1.0),
+    "cpu": Leeway(apart=0.25, noisier=10.0, parts=0.0, skew=1.0),
 }
 """What is borne of a submission's calls."""
 _CAPPED = 0.1
-"""The same on a GPU whose board draws all the power it may."""
+"""Share by which calls in a loop may be slower on a GPU whose board draws all the power it may; half of it for what is
+around them."""
 _CHANGED = {"cuda": 0.05, "cpu": 1.0}
 """Share by which calls may have become slower since the blocks were measured, beyond what the clocks may be apart."""
 _METHODS = {
@@ -378,9 +381,10 @@ class TimeStage:
         for attempt in range(_ROUNDS):
             with self._watch.block() as seen:
                 measured, probed = self._loops(turns, repeats)
-            apart = _CAPPED if "sw_power_cap" in seen.seen.throttle else leeway.apart
+            if "sw_power_cap" in seen.seen.throttle:
+                leeway = replace(leeway, apart=_CAPPED, parts=_CAPPED / 2)
             found = [
-                agreement(walls, singles, Calibration(clean, probed), replace(leeway, apart=apart), rounding_us=step_us)
+                agreement(walls, singles, Calibration(clean, probed), leeway, rounding_us=step_us)
                 for walls, singles in zip(measured, self._processes.all_singles, strict=True)
             ]
             confirmed = self._idle and all(each.confirmed for each in found)
@@ -418,8 +422,10 @@ class TimeStage:
     def _turns_and_repeats(self, clean: Singles, reported_us: float) -> tuple[int, int]:
         """Turns of a long loop, and how many times loops are run."""
         bench = self._processes.bench
-        # A digest takes about as long as it takes the probe to write what is digested.
-        busy_us = self._flush_us + clean.probe.us + reported_us
+        on_gpu = self._device.type == "cuda"
+        # A GPU takes about twice as long for a digest as the probe does to write what is digested.
+        digest_us = 2 * clean.probe.us if on_gpu else self._oracle.output_bytes / _CPU_HASHES
+        busy_us = self._flush_us + digest_us + reported_us
         queue_us = bench.queue_us if bench.mode == "device" else 0.0
         turn_us = busy_us + queue_us
         times = self._times if len(self._processes) == 1 else _TIMES
@@ -427,7 +433,7 @@ class TimeStage:
         # How long to idle is for a worker to say; that must not leave loops of a few calls, whose walls tell little.
         turns = int(loop_us / max(busy_us + min(queue_us, _QUEUE_US), 1.0))
         turns = bench.fitting(max(4, min(_BATCH_MAX, turns)))
-        calls = sum(count for count, _ in Walls(turns, self._device.type == "cuda").lengths)
+        calls = sum(count for count, _ in Walls(turns, on_gpu).lengths)
         in_time = int(_CONFIRM_S * 1e6 / (calls * turn_us))
         in_bytes = int(_CONFIRM_BYTES / (calls * max(1, self._oracle.call_bytes)))
         return turns, max(2, min(times, in_time, in_bytes))

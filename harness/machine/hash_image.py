@@ -61,8 +61,13 @@ def _image(arch: str) -> bytes:
 
 def compiled(source: bytes, arch: str) -> bytes:
     """A cubin for a compute capability, such as 9.0. Raises DeviceError with what the compiler says."""
-    from cuda.bindings import nvrtc
+    try:
+        from cuda.bindings import nvrtc
 
+        _done(nvrtc.nvrtcVersion(), nvrtc)  # loads the library
+    except (ImportError, RuntimeError) as failure:
+        what = f"The kernel that hashes outputs can't be compiled: {failure}. `pip install cuda-bindings` brings nvrtc."
+        raise DeviceError(what) from failure
     program = _done(nvrtc.nvrtcCreateProgram(source, b"tiles.cu", 0, [], []), nvrtc)
     options = [f"--gpu-architecture=sm_{arch.replace('.', '')}".encode()]
     (error,) = nvrtc.nvrtcCompileProgram(program, len(options), options)

@@ -47,20 +47,30 @@ class Digests:
     [turns, 2] int64, on the hasher's device."""
 
     def __init__(self, hasher: Hasher, specs: Sequence[TensorSpec], turns: int) -> None:
-        self._hasher, self._layout = hasher, Layout(specs)
-        self.tiles = torch.zeros(turns, self._layout.count, WORDS, dtype=torch.int64, device=hasher.device)
+        """`specs`: what an output is expected to be. One of another size, as other inputs may give, needs memory of its
+        own in the loop if it is larger."""
+        self._hasher, count = hasher, Layout(specs).count
+        self.tiles = torch.zeros(turns, count, WORDS, dtype=torch.int64, device=hasher.device)
         self.roots = torch.zeros(turns, WORDS, dtype=torch.int64, device=hasher.device)
+        self._rows = [*self.tiles]
+        self._filled = [0] * turns
 
-    def add(self, turn: int, leaf: int, data: torch.Tensor) -> None:
-        """The bytes of a tensor of an output. One of another form is found out when it is looked at."""
-        layout = self._layout
-        if leaf >= len(layout.nbytes) or data.numel() != layout.nbytes[leaf]:
-            return
-        self._hasher.tiles(data, 0, tile_bytes(data.numel()), data.numel(), self.tiles[turn, layout.starts[leaf] :])
+    def add(self, turn: int, data: torch.Tensor) -> None:
+        """The bytes of the next tensor of an output."""
+        step, filled = tile_bytes(data.numel()), self._filled[turn]
+        self._filled[turn] += -(-data.numel() // step)
+        if (lacking := self._filled[turn] - len(self._rows[turn])) > 0:
+            row = self._rows[turn]
+            self._rows[turn] = torch.cat([row, torch.zeros(lacking, WORDS, dtype=row.dtype, device=row.device)])
+        self._hasher.tiles(data, 0, step, data.numel(), self._rows[turn][filled:])
 
     def end(self) -> None:
         """All have come."""
-        self._hasher.roots(self.tiles, self.roots)
+        if all(filled == self.tiles.shape[1] for filled in self._filled):
+            self._hasher.roots(self.tiles, self.roots)
+            return
+        for turn, (row, filled) in enumerate(zip(self._rows, self._filled, strict=True)):
+            self._hasher.roots(row[None, :filled], self.roots[turn : turn + 1])
 
 
 class Passing:

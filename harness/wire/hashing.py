@@ -9,7 +9,11 @@ where a few numbers near zero lead to whatever state is wanted. Used on both sid
 from __future__ import annotations
 
 import abc
+import concurrent.futures
+import ctypes
+import functools
 import hashlib
+import os
 import struct
 from typing import Any
 
@@ -18,7 +22,9 @@ import torch
 _SALT = struct.Struct("<QQ")
 _ROOT = (1 << 32) - 1
 """In place of a tile's number: no tensor has so many."""
-_ALIGNED = 16
+_WORD = 16
+_KINDS = (ctypes.c_void_p, *[ctypes.c_uint64] * 3, *[ctypes.c_uint32] * 3, ctypes.c_void_p)
+"""Of what the kernel takes."""
 _THREADS = 128
 
 
@@ -44,9 +50,14 @@ class HostHasher(Hasher):
         self.device = torch.device("cpu")
 
     def tiles(self, data: torch.Tensor, first: int, step: int, nbytes: int, out: torch.Tensor) -> None:
-        """One after another; the interpreter's lock is not held meanwhile."""
-        for number, at in enumerate(range(0, data.numel(), step)):
-            out[number] = _hash(data[at : at + step], first + number, nbytes)
+        """Several at once, since the interpreter's lock is not held meanwhile."""
+
+        def hashed(number: int) -> None:
+            out[number] = _hash(data[number * step : (number + 1) * step], first + number, nbytes)
+
+        count = -(-data.numel() // step)
+        # A list of nothing, but errors are raised.
+        list((_threads().map if count > 1 else map)(hashed, range(count)))
 
     def roots(self, tiles: torch.Tensor, out: torch.Tensor) -> None:
         """The same for rows of hashes."""
@@ -71,28 +82,31 @@ class GpuHasher(Hasher):
 
     def tiles(self, data: torch.Tensor, first: int, step: int, nbytes: int, out: torch.Tensor) -> None:
         """A block of threads a tile."""
-        if data.data_ptr() % _ALIGNED:
-            data = data.clone()
         self._run(-(-data.numel() // step), data, data.numel(), step, nbytes, first, 1, out)
 
     def roots(self, tiles: torch.Tensor, out: torch.Tensor) -> None:
         """A block of threads a row."""
         rows, count = tiles.shape[0], tiles.shape[1]
-        row_bytes = count * _ALIGNED
+        row_bytes = count * _WORD
         # Where there are no tiles each row is the hash of nothing.
         self._run(rows, tiles, rows * row_bytes, row_bytes, row_bytes, _ROOT, 0, out)
 
     def _run(
         self, blocks: int, data: torch.Tensor, here: int, step: int, nbytes: int, first: int, numbered: int, out: Any
     ) -> None:
-        import ctypes
-
         if not blocks:
             return
-        stream = torch.cuda.current_stream(self.device).cuda_stream
-        values = (data.data_ptr(), here, step, nbytes, first, numbered, out.data_ptr())
-        kinds = (ctypes.c_void_p, *[ctypes.c_uint64] * 3, *[ctypes.c_uint32] * 2, ctypes.c_void_p)
-        _done(self._launch(self._kernel, blocks, 1, 1, _THREADS, 1, 1, 0, stream, (values, kinds), 0))
+        place = data.data_ptr()
+        unit = min(_WORD, place & -place) or _WORD  # what it is aligned to; no memory is to all
+        values = (place, here, step, nbytes, first, numbered, unit, out.data_ptr())
+        with torch.cuda.device(self.device):
+            stream = torch.cuda.current_stream(self.device).cuda_stream
+            _done(self._launch(self._kernel, blocks, 1, 1, _THREADS, 1, 1, 0, stream, (values, _KINDS), 0))
+
+
+@functools.cache
+def _threads() -> concurrent.futures.ThreadPoolExecutor:
+    return concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0)), "hash")
 
 
 def _hash(data: torch.Tensor, tile: int, nbytes: int) -> torch.Tensor:

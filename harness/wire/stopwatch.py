@@ -168,21 +168,26 @@ def _serve(control: socket.socket, wire_fd: int, page: mmap.mmap) -> None:
         page[_KEY : _KEY + 8] = key
         sent = time.perf_counter()
         page[_TICKET : _TICKET + 8] = ticket
-        if rest_s:
-            time.sleep(rest_s)
+        _rest(rest_s, sent + limit_s, wire_fd)
         seen = []
         if spin:
             for place in (*MARKS, _DONE) if marks else (_DONE,):
                 _look(page, place, ticket, sent + limit_s, wire_fd)
                 seen.append(time.perf_counter())
-                if place == MARKS[0] and rest_later_s:
-                    time.sleep(rest_later_s)
+                if place == MARKS[0]:
+                    _rest(rest_later_s, sent + limit_s, wire_fd)
         else:
             select.select([wire_fd], [], [], limit_s)
             seen.append(time.perf_counter())
         *marked, came = seen
         done = all(page[place : place + 8] == ticket for place in ((*MARKS, _DONE) if marks else (_DONE,)))
         control.sendall(_ANSWER.pack(sent, *(marked or (sent, sent)), came, done, page[_SEAL : _SEAL + SEAL_BYTES]))
+
+
+def _rest(seconds: float, until: float, wire_fd: int) -> None:
+    """Look at nothing but the socket, for so long at most."""
+    if seconds:
+        select.select([wire_fd], [], [], max(0.0, min(seconds, until - time.perf_counter())))
 
 
 def _look(page: mmap.mmap, place: int, ticket: bytes, until: float, wire_fd: int) -> None:

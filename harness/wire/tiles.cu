@@ -9,6 +9,8 @@
 // says how many bytes the whole message has, the counter says the tile and the thread.
 #ifndef HOST
 #define DEVICE __device__ __forceinline__
+typedef unsigned char u8;
+typedef unsigned short u16;
 typedef unsigned int u32;
 typedef unsigned long long u64;
 #endif
@@ -74,43 +76,73 @@ DEVICE Value joined(const Value& left, const Value& right, u32 tile, u64 bytes) 
     return compressed(begun(bytes), m, tile, 0, KEYED | PARENT);
 }
 
-#ifndef HOST
-// One block a tile of `tile_bytes` bytes, or fewer where `data`, which is aligned to 16 bytes and has `here` of them,
-// ends. `bytes` has the whole message. The first tile here is number `first`, and so are all of them unless `numbered`.
-// Writes 16 bytes a tile.
-extern "C" __global__ void __launch_bounds__(THREADS) hash_tiles(const uint4* data, u64 here, u64 tile_bytes, u64 bytes,
-                                                                 u32 first, u32 numbered, uint4* out) {
-    __shared__ Value values[THREADS];
-    const u64 begin = (u64)blockIdx.x * tile_bytes;
-    const u64 end = begin + tile_bytes < here ? begin + tile_bytes : here;
-    const u64 whole = (end - begin) / 16, rest = (end - begin) % 16;
-    const uint4* words = data + begin / 16;
-    const u32 t = threadIdx.x, tile = first + numbered * blockIdx.x;
-    Value h = begun(bytes);
-    u64 i = t;
-    for (; i + 3 * THREADS < whole; i += 4 * THREADS) {
-        uint4 w[4];
+// 16 bytes, of which `unit` lie together at a multiple of themselves.
+DEVICE void load(const u8* from, u32 unit, u32* to) {
+    if (unit >= 16) {
+        const uint4 w = *(const uint4*)from;
+        to[0] = w.x, to[1] = w.y, to[2] = w.z, to[3] = w.w;
+    } else if (unit >= 4) {
 #pragma unroll
-        for (int k = 0; k < 4; ++k) w[k] = __ldg(words + i + k * THREADS);
-        const u32 m[16] = {w[0].x, w[0].y, w[0].z, w[0].w, w[1].x, w[1].y, w[1].z, w[1].w,
-                           w[2].x, w[2].y, w[2].z, w[2].w, w[3].x, w[3].y, w[3].z, w[3].w};
+        for (int k = 0; k < 4; ++k) to[k] = ((const u32*)from)[k];
+    } else if (unit == 2) {
+#pragma unroll
+        for (int k = 0; k < 4; ++k) to[k] = ((const u16*)from)[2 * k] | (u32)((const u16*)from)[2 * k + 1] << 16;
+    } else {
+#pragma unroll
+        for (int k = 0; k < 4; ++k)
+            to[k] = from[4 * k] | (u32)from[4 * k + 1] << 8 | (u32)from[4 * k + 2] << 16 | (u32)from[4 * k + 3] << 24;
+    }
+}
+
+// The value of thread `t`: of its words of a tile that lies at `data` and has `size` bytes.
+DEVICE Value taken(const u8* data, u64 size, u32 unit, u32 t, u32 tile, u64 bytes) {
+    const u64 whole = size / 16, rest = size % 16;
+    Value h = begun(bytes);
+    u32 m[16], next[16];
+    u64 i = t;
+    const bool full = i + 3 * THREADS < whole;
+    if (full) {
+#pragma unroll
+        for (int k = 0; k < 4; ++k) load(data + 16 * (i + k * THREADS), unit, next + 4 * k);
+    }
+    for (; i + 3 * THREADS < whole; i += 4 * THREADS) {
+#pragma unroll
+        for (int k = 0; k < 16; ++k) m[k] = next[k];
+        if (i + 7 * THREADS < whole) {  // on its way while this one is taken in
+#pragma unroll
+            for (int k = 0; k < 4; ++k) load(data + 16 * (i + (4 + k) * THREADS), unit, next + 4 * k);
+        }
         h = compressed(h, m, tile, t, KEYED);
     }
     if (i < whole || (rest && i == whole)) {  // what is left of the tile, filled up with zeros
-        u32 m[16] = {};
+#pragma unroll
+        for (int k = 0; k < 16; ++k) m[k] = 0;
 #pragma unroll
         for (int k = 0; k < 4; ++k, i += THREADS) {
             if (i < whole) {
-                const uint4 w = __ldg(words + i);
-                m[4 * k] = w.x, m[4 * k + 1] = w.y, m[4 * k + 2] = w.z, m[4 * k + 3] = w.w;
+                load(data + 16 * i, unit, m + 4 * k);
             } else if (i == whole) {
-                for (u64 at = 0; at < rest; ++at)
+                for (u32 at = 0; at < rest; ++at)
                     (at < 4 ? m[4 * k] : at < 8 ? m[4 * k + 1] : at < 12 ? m[4 * k + 2] : m[4 * k + 3]) |=
-                        (u32)((const unsigned char*)(words + whole))[at] << 8 * (at % 4);
+                        (u32)data[16 * whole + at] << 8 * (at % 4);
             }
         }
         h = compressed(h, m, tile, t, KEYED);
     }
+    return h;
+}
+
+#ifndef HOST
+// One block a tile of `tile_bytes` bytes, or fewer where `data` ends, which has `here` of them and is aligned to `unit`.
+// `bytes` has the whole message. The first tile here is number `first`, and so are all of them unless `numbered`.
+// Writes 16 bytes a tile.
+extern "C" __global__ void __launch_bounds__(THREADS) hash_tiles(const u8* data, u64 here, u64 tile_bytes, u64 bytes,
+                                                                 u32 first, u32 numbered, u32 unit, uint4* out) {
+    __shared__ Value values[THREADS];
+    const u64 begin = (u64)blockIdx.x * tile_bytes;
+    const u64 end = begin + tile_bytes < here ? begin + tile_bytes : here;
+    const u32 t = threadIdx.x, tile = first + numbered * blockIdx.x;
+    Value h = taken(data + begin, end - begin, unit, t, tile, bytes);
     values[t] = h;
     for (u32 half = THREADS / 2; half; half /= 2) {
         __syncthreads();

@@ -35,7 +35,7 @@ _CYCLES_PER_US = 2000
 _LEAD_US = 800
 """A loop begins with so much idling, in which the host gets ahead of the device: what holds it up for a moment later is
 in no wall. The first turns are the slowest of the host's, and nothing is queued yet when they are made. Not longer: a
-process could leave it out of long loops alone, and gain as much over all of their calls."""
+process could leave it out, and gain as much over all calls of a loop."""
 _AWAKE_US, _ASLEEP_S = 1000, 0.02
 """A device that has had nothing to do takes a while to be as quick as it can: it is kept busy so long before a loop
 that begins so many seconds after the one before."""
@@ -153,15 +153,15 @@ class CudaClock:
             self._elapsed_us = [start.elapsed_time(end) * 1e3 for start, end, _ in self._events[: self._count]]
         return self._elapsed_us, self._host_us
 
-    def around_us(self) -> tuple[float, float]:
-        """Microseconds of the device for what precedes a call in a turn, and for what follows it: means over the turns
-        between the marks of the last run. 0 where there are none, and where the device was waited for."""
+    def around_us(self) -> float:
+        """Microseconds of the device for what precedes a call in a turn and for what follows it: the mean over the
+        turns between the marks of the last run. 0 where there are none, and where the device was waited for."""
         if not (self._queued and self._first):
-            return 0.0, 0.0
-        events = self._events[self._first - 1 : self._count]
-        after_us = statistics.fmean(end.elapsed_time(last) * 1e3 for _, end, last in events[1:])
-        pairs = itertools.pairwise(events)
-        return statistics.fmean(last.elapsed_time(start) * 1e3 for (_, _, last), (start, _, _) in pairs), after_us
+            return 0.0
+        turns = itertools.pairwise(self._events[self._first - 1 : self._count])
+        return statistics.fmean(
+            (before.elapsed_time(start) + end.elapsed_time(last)) * 1e3 for (_, _, before), (start, end, last) in turns
+        )
 
     def busy_us(self, call: Call) -> tuple[float, float]:
         """Of a CPU only."""
@@ -203,9 +203,9 @@ class CpuClock:
         """Microseconds of each call of the last run, twice: a CPU is its own host."""
         return self._elapsed_us, self._elapsed_us
 
-    def around_us(self) -> tuple[float, float]:
+    def around_us(self) -> float:
         """As on a CUDA device in host mode."""
-        return 0.0, 0.0
+        return 0.0
 
     def busy_us(self, call: Call) -> tuple[float, float]:
         """Processor time of this process's threads, and wall clock, microseconds, over some calls together."""

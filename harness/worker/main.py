@@ -23,6 +23,9 @@ def main(fd: int) -> None:
     channel = Channel(socket.socket(fileno=fd))
     import torch
 
+    with contextlib.suppress(ImportError):  # before a submission's own files could be taken for it
+        import cuda.bindings.driver  # noqa: F401
+
     from harness.worker.extensions import install
     from harness.worker.failure import Failure, describe_failure
     from harness.worker.runner import Runner

@@ -24,11 +24,16 @@ class DeviceMarks:
 
         self._page, self._device = page, device
         self._write: Any = driver.cuStreamWriteValue64
-        address = ctypes.addressof(ctypes.c_char.from_buffer(page.memory))
+        self._unregister: Any = driver.cuMemHostUnregister
+        self._address = ctypes.addressof(ctypes.c_char.from_buffer(page.memory))
         with torch.cuda.device(device):
             torch.cuda.current_stream(device).synchronize()  # there is a context now
-            _done(driver.cuMemHostRegister(address, len(page.memory), driver.CU_MEMHOSTREGISTER_DEVICEMAP))
-            self._base = int(_done(driver.cuMemHostGetDevicePointer(address, 0)))
+            _done(driver.cuMemHostRegister(self._address, len(page.memory), driver.CU_MEMHOSTREGISTER_DEVICEMAP))
+            self._base = int(_done(driver.cuMemHostGetDevicePointer(self._address, 0)))
+
+    def close(self) -> None:
+        """Before the page is another one."""
+        _done(self._unregister(self._address))
 
     def write(self, number: int) -> None:
         """Queue a mark on the current stream."""

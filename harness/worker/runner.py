@@ -29,7 +29,7 @@ from harness.wire.generators import seed_torch
 from harness.wire.hashing import GpuHasher, Hasher, HostHasher
 from harness.wire.mask import mask
 from harness.wire.stopwatch import Page
-from harness.wire.transfer import ByteStream, TensorSpec, flat_bytes
+from harness.wire.transfer import ByteStream, TensorSpec, flat_bytes, is_dense
 from harness.wire.tree import TreeError, put_together, take_apart
 from harness.wire.window import Window, open_window
 from harness.worker.clock import CpuClock, CudaClock, Turns
@@ -193,6 +193,8 @@ class Runner:
     def take_page(self, order: dict[str, Any]) -> dict[str, Any]:
         """Map the page that is shared with the grader's stopwatch."""
         (fd,) = self._channel.take_descriptors()
+        if self._marks is not None:
+            self._marks.close()
         self._page, self._marks = Page(fd), None
         os.close(fd)
         return {"type": "done"}
@@ -358,8 +360,8 @@ class Runner:
             self._timed.append(kept)
             if sealed:
                 # As they lie in memory: another order would take a copy, which is no work of the call's.
-                for number, leaf in enumerate(kept.call.live):
-                    digests.add(turn, number, flat_bytes(leaf, in_storage_order=True))
+                for leaf in kept.call.live:
+                    digests.add(turn, flat_bytes(leaf, in_storage_order=True))
 
         def mark(number: int) -> None:
             if order["mode"] == "device":
@@ -420,15 +422,13 @@ class Runner:
                 self._calls[f"{order['outputs']}{turn}"] = call
         self._timed = []
         elapsed_us, host_us = self._clock.readings()
-        before_us, after_us = self._clock.around_us()
         return {
             "type": "timed",
             "outputs": outputs,
             "elapsed_us": elapsed_us,
             "host_us": host_us,
             "launched_us": self._clock.launched_us,
-            "before_us": before_us,
-            "after_us": after_us,
+            "around_us": self._clock.around_us(),
         }
 
     def _calls_of(self, order: dict[str, Any], specs: list[TensorSpec]) -> list[Any]:
@@ -460,7 +460,11 @@ class Runner:
         """The same, and copy it on the caller's stream, before anything waits for the device."""
         kept = self._keep(returned)
         if len(kept.call.live) == len(kept.value[1]):
-            kept.call.early = [torch.clone(leaf) for leaf in kept.call.live]
+            # What has gaps in memory is handed over in the order of its indices, so its copy has that order too.
+            kept.call.early = [
+                torch.clone(leaf, memory_format=torch.preserve_format if is_dense(leaf) else torch.contiguous_format)
+                for leaf in kept.call.live
+            ]
         return kept
 
     def _restore_buffers(self, name: str) -> None:

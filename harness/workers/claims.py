@@ -121,11 +121,9 @@ class Timed(_Answer):
     host_us: Annotated[list[Microseconds], Field(max_length=4096)]
     launched_us: Microseconds
     """What the host took to queue all turns but the first; 0 where it waited for each."""
-    before_us: Microseconds
-    """What the device took for what precedes a call in a turn, in the mean between two marks; 0 where it was waited
-    for."""
-    after_us: Microseconds
-    """The same for what follows a call."""
+    around_us: Microseconds
+    """What the device took for what precedes a call in a turn and for what follows it, in the mean between two marks; 0
+    where there are none, and where it was waited for."""
 
 
 class TracedKernel(_Claim):

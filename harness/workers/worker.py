@@ -347,9 +347,10 @@ class Worker:
         )
         self._waited_s += timed.ended - timed.began
         answer = self._answer(pending, claims.Ran)
-        # Of what was built within the loop the answer came through this process.
+        # Of what was built within the loop the answer came through this process, and nobody saw the marks.
         if self._builds != builds:
-            return Ran(time.perf_counter() - timed.began, timed.marked[1] - timed.marked[0], answer.seal)
+            wall_s = time.perf_counter() - timed.began
+            return Ran(wall_s, wall_s if loop.marked else 0.0, answer.seal)
         if not timed.done or timed.seal != answer.seal:
             raise WorkerFailure("protocol", "call", "a loop's end was not said as it has to be")
         return Ran(timed.ended - timed.began, timed.marked[1] - timed.marked[0], answer.seal)

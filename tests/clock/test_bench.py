@@ -32,7 +32,7 @@ class _Worker:
 
     def times(self, loop: Loop, outputs: str = "") -> Any:
         launched_us = (loop.turns - 1) * self._host_us
-        return SimpleNamespace(elapsed_us=[7.0] * loop.turns, before_us=8.0, after_us=9.0, launched_us=launched_us)
+        return SimpleNamespace(elapsed_us=[7.0] * loop.turns, around_us=17.0, launched_us=launched_us)
 
 
 def bench_of(worker: _Worker, call_bytes: int = 1000) -> Bench:
@@ -50,7 +50,7 @@ def test_loops_of_the_probe_are_run_as_the_other_process_s_loops_are() -> None:
     assert (loop.turns, loop.marked) == (walls.long, walls.short) == (40, 5)
     assert (loop.kind, loop.mode, loop.queue_us, loop.sealed) == ("probe", "device", 60.0, True)
     assert walls.turns_us == pytest.approx([200.0, 200.0])
-    assert walls.net().us == pytest.approx(183.0)
+    assert walls.beside().us == pytest.approx(200.0 - 17.0 - 7.0)
     assert walls.once.us == pytest.approx(1000.0)
     assert walls.calls == 80
     # Nobody looks for the end while the device still idles and empties L2.
@@ -61,7 +61,7 @@ def test_on_a_cpu_short_loops_and_long_ones_say_what_a_turn_takes() -> None:
     worker, walls = _Worker(), Walls(40, marked=False)
     bench_of(worker).probe_loops(walls, "host", 0.0)
     assert [(loop.turns, loop.marked) for loop in worker.loops] == [(5, 0), (40, 0)]
-    assert walls.net().us == pytest.approx(200.0)
+    assert walls.beside().us == pytest.approx(200.0 - 7.0)
 
 
 def test_where_the_device_is_waited_for_nobody_rests() -> None:

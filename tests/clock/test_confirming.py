@@ -66,7 +66,7 @@ def test_calls_that_became_slower_confirm_nothing_that_was_said_before(
     monkeypatch.setattr(stages, "agreement", lambda *_, **__: next(rounds))
     stage: Any = object.__new__(TimeStage)
     stage._device = torch.device(kind)
-    stage._oracle = SimpleNamespace(call_bytes=8)
+    stage._oracle = SimpleNamespace(call_bytes=8, output_bytes=8)
     stage._times = 2
     stage._evidence = Evidence()
     stage._watch = Watch(_Still())  # type: ignore[arg-type]
@@ -106,7 +106,7 @@ def test_what_was_held_against_a_probe_on_a_busy_device_confirms_nothing(monkeyp
     monkeypatch.setattr(stages, "agreement", lambda *_, **__: agreed(10.0, True))
     stage: Any = object.__new__(TimeStage)
     stage._device, stage._times, stage._flush_us = torch.device("cuda"), 2, 100.0
-    stage._oracle = SimpleNamespace(call_bytes=8)
+    stage._oracle = SimpleNamespace(call_bytes=8, output_bytes=8)
     stage._evidence, stage._watch = Evidence(), Watch(_Still())  # type: ignore[arg-type]
     stage._baselines, stage._compared, stage._idle = {"reference": None}, [], True
     bench = SimpleNamespace(mode="host", queue_us=0.0, worker=None, fitting=lambda _: 100)
@@ -156,8 +156,7 @@ def test_no_figure_that_a_worker_may_say_is_too_much_for_an_interval() -> None:
         "elapsed_us": [1e-300, 1e-5, 9e11],
         "host_us": [],
         "launched_us": 0,
-        "before_us": 0,
-        "after_us": 0,
+        "around_us": 0,
     }
     claim = claims.parse(said)
     assert isinstance(claim, claims.Timed)

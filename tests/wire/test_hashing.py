@@ -20,7 +20,7 @@ from harness.wire.hashing import HostHasher
 from harness.wire.transfer import TensorSpec, flat_bytes
 
 SOURCE = Path(hash_image.__file__).parent.parent / "wire" / "tiles.cu"
-SIZES = (0, 1, 15, 16, 17, 2047, 2048, 2049, 6 * 1024 + 5, 8191, 8192, 8193, 65_536, 70_001)
+SIZES = (0, 1, 15, 16, 17, 2047, 2048, 2049, 6149, 8191, 8192, 8193, 16_384, 16_389, 65_536, 70_001)
 _ROOT = (1 << 32) - 1
 
 
@@ -35,8 +35,13 @@ def test_the_kernel_s_arithmetic_is_the_one_described(tmp_path: Path) -> None:
     assert bytes(value).hex() == "4eed7141ea4a5cd4b788606bd23f46e212af9cacebacdc7d1f4c6dc7f2511b98"
     for size in SIZES:
         data = random.randbytes(size)
-        found.hash_tile(data, ctypes.c_uint64(size), ctypes.c_uint32(7), ctypes.c_uint64(12_345_678_901), said)
-        assert bytes(said) == hash_tile(data, 7, 12_345_678_901)
+        for unit in (1, 2, 4, 16):
+            placed = ctypes.create_string_buffer(size + 64)
+            at = -ctypes.addressof(placed) % 32 + unit % 16
+            ctypes.memmove(ctypes.addressof(placed) + at, data, size)
+            where = ctypes.c_void_p(ctypes.addressof(placed) + at)
+            found.hash_tile(where, ctypes.c_uint64(size), unit, 7, ctypes.c_uint64(12_345_678_901), said)
+            assert bytes(said) == hash_tile(data, 7, 12_345_678_901)
 
 
 @pytest.mark.parametrize("arch", ["8.0", "9.0", "10.0"])
@@ -82,7 +87,7 @@ def test_on_a_gpu_hashes_are_those_of_the_description() -> None:
         step = tile_bytes(size)
         tiles = [hash_tile(data[at : at + step], at // step, size) for at in range(0, size, step)]
         digests = Digests(hasher, [TensorSpec.of(tensor)], 2)
-        digests.add(1, 0, tensor)
+        digests.add(1, tensor)
         digests.end()
         assert digests.tiles[1].cpu().numpy().tobytes() == b"".join(tiles)
         assert digests.roots[1].cpu().numpy().tobytes() == hash_tile(b"".join(tiles), _ROOT, 16 * len(tiles))
@@ -94,8 +99,8 @@ def test_on_a_gpu_pieces_have_the_hash_of_the_whole() -> None:
     leaves = [torch.randn(300_001, device="cuda"), torch.randn(77, device="cuda").half()[1:]]
     specs = [TensorSpec.of(leaf) for leaf in leaves]
     digests, passing = Digests(hasher, specs, 1), Passing(hasher, specs)
-    for number, leaf in enumerate(leaves):
-        digests.add(0, number, flat_bytes(leaf))
+    for leaf in leaves:
+        digests.add(0, flat_bytes(leaf))
     digests.end()
     pieces = [
         (number, first, flat_bytes(leaf)[first : first + 100_096])
@@ -104,3 +109,16 @@ def test_on_a_gpu_pieces_have_the_hash_of_the_whole() -> None:
     ]
     assert len(list(passing.through(pieces))) == len(pieces)
     assert torch.equal(passing.root(), digests.roots[0].cpu())
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_a_tensor_that_begins_anywhere_has_the_hash_of_its_bytes() -> None:
+    hasher = hasher_for(open_device("cuda"))
+    whole = torch.frombuffer(bytearray(random.randbytes(150_000)), dtype=torch.uint8).cuda()
+    for first in (1, 2, 4, 8, 16):
+        part = whole[first : first + 140_001]
+        found = torch.zeros(3, 2, dtype=torch.int64, device="cuda")
+        hasher.tiles(part, 5, 65_536, 10_000_000, found)
+        data = part.cpu().numpy().tobytes()
+        tiles = [hash_tile(data[65_536 * k : 65_536 * (k + 1)], 5 + k, 10_000_000) for k in range(3)]
+        assert found.cpu().numpy().tobytes() == b"".join(tiles)

