@@ -58,6 +58,7 @@ def test_marks_are_written_when_the_device_comes_to_them(watch: Stopwatch) -> No
         assert first - found.began > 0.010
         assert second - first > 0.030
         assert found.ended - second > 0.020
+    marks.close()
 
 
 @pytest.mark.gpu
