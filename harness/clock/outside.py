@@ -35,7 +35,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -53,6 +53,8 @@ _LAUNCHES_US = 0.5
 """What parts of a turn may differ by beside a share of them: where a process's code lies makes more of a short one."""
 _ONCE_US = 200.0
 """What a loop may cost once more than the probe's: memory that it finds, say. It idles for longer at its start."""
+_COPIES = 2.0
+"""What a copy of an output may take, over the time of the probe, which reads and writes as much in an easier order."""
 _SHORTER = 8
 """Times that a long loop has the turns of a short one: the further apart they are, the less a wall's own error is over
 the turns between them, and the less time the short ones take."""
@@ -111,6 +113,8 @@ class Walls:
     the median counts: right for a device of its own, whose state drifts. Else short loops and long ones do, of which
     the shortest count: right for a CPU, where other work makes any wall longer."""
     loops: list[_Timed] = field(default_factory=list)
+    copied: bool = False
+    """Whether the worker says that outputs had to be copied for their digests, as those of the probe never have."""
 
     @property
     def short(self) -> int:
@@ -313,8 +317,11 @@ def agreement(
     clean, lone = calibration.loops, calibration.alone
     inside = bounded(measured.inside, clean.inside)
     inside_us = (inside - calibration.inside_offset).us
+    believed = clean.around(leeway.parts)
+    if measured.copied:
+        believed = replace(believed, most=believed.most + _COPIES * (lone.probe - lone.offset).us)
     # What is in both cancels, and so does what a call takes more in one loop than in another.
-    apart = bounded(measured.beside(clean.around(leeway.parts)), clean.beside()) - clean.beside()
+    apart = bounded(measured.beside(believed), clean.beside()) - clean.beside()
     outside_us = inside_us + apart.us
     alone = (inside - clean.inside) - (bounded(single, lone.probe) - lone.probe)
     processes = Estimate(0.0, math.sqrt(2) * lone.offset.error_us)

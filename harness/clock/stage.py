@@ -188,6 +188,9 @@ class TimeStage:
         clean = self._prepare(goal)
         began += self._starting_s
         prepared_s = time.monotonic() - began
+        # Each process has as many blocks as another.
+        count = len(self._processes)
+        goal = replace(goal, min_blocks=min(goal.max_blocks, -(-goal.min_blocks // count) * count))
         plan = Plan(
             goal,
             {side: self._call_seconds(side) for side in self._sides},
@@ -195,7 +198,7 @@ class TimeStage:
             unsure_us={side: self._unsure_us(side) for side in self._sides},
         )
         others = Others() if self._device.type == "cpu" else None
-        wanted = _VERIFIED * (1 + len(self._processes)) / 2
+        wanted = _VERIFIED * (1 + count) / 2
         share = min(1.0, wanted / (goal.min_blocks * plan.calls("candidate")))
         rounds = plan.rounds()
         try:
@@ -227,11 +230,11 @@ class TimeStage:
         reference, candidate = self._baselines["reference"], self._processes.bench
         with candidate.worker.stopped(), self._blaming("reference"):
             self._flush_us = min(reference.empty_turns_us() for _ in range(2))
-            reference.choose_mode(self._flush_us)
+            reference.choose_mode(self._flush_us, batches=False)
         if "compiled" in self._baselines:
             with self._blaming("compiled"):
-                self._baselines["compiled"].choose_mode(self._flush_us)
-        call_us = candidate.choose_mode(self._flush_us)
+                self._baselines["compiled"].choose_mode(self._flush_us, batches=False)
+        call_us = candidate.choose_mode(self._flush_us, batches=True)
         if candidate.mode == "device":
             # Hosts differ by process: the one whose loops they are held against has to keep ahead as well.
             with candidate.worker.stopped(), self._blaming("reference"):

@@ -83,7 +83,7 @@ class ProfileStage:
         return self._put_together(call, seen, counted)
 
     def _time(self, bench: Bench) -> CallTime:
-        bench.choose_mode(bench.empty_turns_us())
+        bench.choose_mode(bench.empty_turns_us(), batches=False)
         samples: list[Sample] = []
         began = time.monotonic()
         while len(samples) < _CALLS and (len(samples) < 3 or time.monotonic() - began < _CALLS_S):

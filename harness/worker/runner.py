@@ -530,6 +530,7 @@ def _claim(leaf: torch.Tensor) -> dict[str, Any]:
         "shape": list(leaf.shape) if plain else [],
         "device": leaf.device.type if plain else "",
         "strides": TensorSpec.of(leaf).strides if plain else None,
+        "copied": plain and (not is_dense(leaf) or leaf.is_conj() or leaf.is_neg()),
     }
 
 
