@@ -45,6 +45,9 @@ _MAD_TO_SIGMA = 1.4826
 """Of a normal distribution: standard deviation over median absolute deviation."""
 _MEDIAN_EFFICIENCY = 1.2533
 """Standard error of a median over that of a mean, for normal samples: sqrt(pi / 2)."""
+_FEW, _SEVERAL = {2: 6.5, 3: 2.2, 4: 1.6}, 1.5
+"""Times that an error is larger when it is made from so few values: Student's t over the normal distribution's, 95 %; and
+a little for the median deviation of several, which may be small by chance."""
 _SOME = 5
 """Values from which on their median deviation tells how far they are apart."""
 _SIGMAS = 4.0
@@ -146,7 +149,8 @@ class Walls:
         if not self.marked:
             return self._shortest() - self.inside
         turns = zip(self.turns_us, self.loops, strict=True)
-        return _of_loops([turn - believed(loop.around_us) - loop.call_us for turn, loop in turns])
+        found = _of_loops([turn - believed(loop.around_us) - loop.call_us for turn, loop in turns])
+        return Estimate(found.us, found.error_us * _FEW.get(len(self.loops), _SEVERAL))
 
     def around(self, share: float) -> Bounds:
         """What is believed of what is told of other loops, which had theirs between these: they may differ by this
@@ -318,8 +322,8 @@ def agreement(
     inside = bounded(measured.inside, clean.inside)
     inside_us = (inside - calibration.inside_offset).us
     believed = clean.around(leeway.parts)
-    if measured.copied:
-        believed = replace(believed, most=believed.most + _COPIES * (lone.probe - lone.offset).us)
+    copies_us = _COPIES * (lone.probe - lone.offset).us if measured.copied else 0.0
+    believed = replace(believed, most=believed.most + copies_us)
     # What is in both cancels, and so does what a call takes more in one loop than in another.
     apart = bounded(measured.beside(believed), clean.beside()) - clean.beside()
     outside_us = inside_us + apart.us
@@ -333,6 +337,8 @@ def agreement(
     # On a CPU a turn is a hundred times a call, and other work makes more of a difference than processes do; of a GPU
     # that is waited for nothing is told but the call.
     untold_us = leeway.parts * clean.beside().us if clean.marked else 0.0
+    if not any(loop.around_us for loop in clean.loops):
+        untold_us += copies_us
     tolerance_us = _SIGMAS * apart.error_us + max(0.0, untold_us) + rounding_us
     once = measured.once - clean.once
     once_us = leeway.error_us(once.error_us / measured.long, clean.once.error_us / measured.long, single.us)

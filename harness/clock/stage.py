@@ -435,11 +435,11 @@ class TimeStage:
         loop_us = _LOOPS_S * 1e6 / (times * len(self._processes))
         # How long to idle is for a worker to say; that must not leave loops of a few calls, whose walls tell little.
         turns = int(loop_us / max(busy_us + min(queue_us, _QUEUE_US), 1.0))
-        turns = bench.fitting(max(4, min(_BATCH_MAX, turns)))
+        most = int(min(_CONFIRM_S * 1e6 / turn_us, _CONFIRM_BYTES / max(1, self._oracle.call_bytes)))
+        # Of two loops nobody knows how far they may be apart: rather shorter ones.
+        turns = bench.fitting(max(4, min(_BATCH_MAX, turns, most // _TIMES)))
         calls = sum(count for count, _ in Walls(turns, on_gpu).lengths)
-        in_time = int(_CONFIRM_S * 1e6 / (calls * turn_us))
-        in_bytes = int(_CONFIRM_BYTES / (calls * max(1, self._oracle.call_bytes)))
-        return turns, max(2, min(times, in_time, in_bytes))
+        return turns, max(2, min(times, most // calls))
 
     def _each_process(self) -> Iterator[None]:
         """The turn of each of the submission's processes, the others held still."""

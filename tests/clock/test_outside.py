@@ -263,6 +263,14 @@ def test_outputs_with_gaps_which_are_copied_for_their_digests_are_no_disagreemen
     assert not compared(65.0, digest_us=DIGEST_US + 8.0).confirmed
     assert not compared(65.0, digest_us=DIGEST_US + 30.0, copied=True).confirmed
 
+    def untold(number: int, around: float, readings: list[float]) -> Parts:
+        return 0.0, readings
+
+    # Where a device is waited for nothing is told of digests.
+    waited_for = {"said": untold, "clean": untold}
+    assert compared(65.0, digest_us=DIGEST_US + 8.0, copied=True, **waited_for).confirmed
+    assert not compared(65.0, digest_us=DIGEST_US + 8.0, **waited_for).confirmed
+
 
 @pytest.mark.parametrize("once_s", [1e-4, 2e-4])
 def test_what_a_loop_costs_once_more_than_the_probe_s_is_borne(once_s: float) -> None:
@@ -296,6 +304,24 @@ def test_where_other_work_makes_walls_longer_the_shortest_count(held_up_s: float
     assert found.beside().us == pytest.approx(TURN_US + AHEAD_US - OFFSET_US - LOOP_US, abs=0.7)
     assert found.once.us == pytest.approx(1e6 * RTT_S, abs=30)
     assert (found.beside().error_us > 10) == (held_up_s > 0)
+
+
+@pytest.mark.parametrize(("repeats", "most"), [(2, 0.02), (3, 0.005), (4, 0.005), (6, 0.005), (8, 0.005)])
+def test_few_loops_that_are_alike_by_chance_accuse_nobody(repeats: int, most: float) -> None:
+    """Shares of single tries, of which three have to fail."""
+    rng = random.Random(2)
+    failed = 0
+    for _ in range(2000):
+        loops = []
+        for _ in range(2):
+            one = Walls(100)
+            for _ in range(repeats):
+                one.add(0.03, (88 * 250.0 + rng.gauss(0, 10)) * 1e-6, [5.0] * 100, 245.0)
+            loops.append(one)
+        lone = Singles(Estimate(7.3, 0.03), [800.0, 810.0, 790.0], Estimate(2.3, 0.02))
+        found = agreement(loops[0], [(5.0, 800.0)] * 9, Calibration(lone, loops[1]), LEEWAY, rounding_us=0.0)
+        failed += found.outside_us - found.inside_us > found.tolerance_us
+    assert failed <= most * 2000
 
 
 def test_what_processes_differ_by_for_good_is_no_disagreement() -> None:
