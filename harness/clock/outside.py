@@ -46,8 +46,8 @@ _MAD_TO_SIGMA = 1.4826
 _MEDIAN_EFFICIENCY = 1.2533
 """Standard error of a median over that of a mean, for normal samples: sqrt(pi / 2)."""
 _FEW, _SEVERAL = {2: 6.5, 3: 2.2, 4: 1.6}, 1.5
-"""Times that an error is larger when it is made from so few values: Student's t over the normal distribution's, 95 %; and
-a little for the median deviation of several, which may be small by chance."""
+"""Times that an error is larger when it is made from so few values: Student's t over the normal distribution's, 95 %;
+and a little for the median deviation of several, which may be small by chance."""
 _SOME = 5
 """Values from which on their median deviation tells how far they are apart."""
 _SIGMAS = 4.0
