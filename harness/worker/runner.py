@@ -461,10 +461,7 @@ class Runner:
         kept = self._keep(returned)
         if len(kept.call.live) == len(kept.value[1]):
             # What has gaps in memory is handed over in the order of its indices, so its copy has that order too.
-            kept.call.early = [
-                torch.clone(leaf, memory_format=torch.preserve_format if is_dense(leaf) else torch.contiguous_format)
-                for leaf in kept.call.live
-            ]
+            kept.call.early = [torch.clone(leaf) if is_dense(leaf) else leaf.contiguous() for leaf in kept.call.live]
         return kept
 
     def _restore_buffers(self, name: str) -> None:
