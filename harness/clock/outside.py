@@ -220,7 +220,7 @@ class Agreement:
     tolerance_us: float
     """How far the outside may be above the inside."""
     whole_us: float
-    """The time of a call by our own clock from long loops alone."""
+    """The time of a call by our own clock from walls of whole loops."""
     whole_tolerance_us: float
     """How far that may be above the inside."""
     single_us: float

@@ -169,18 +169,19 @@ def _serve(control: socket.socket, wire_fd: int, page: mmap.mmap) -> None:
         sent = time.perf_counter()
         page[_TICKET : _TICKET + 8] = ticket
         _rest(rest_s, sent + limit_s, wire_fd)
-        seen = []
-        if spin:
-            for place in (*MARKS, _DONE) if marks else (_DONE,):
+        seen, there = [], []
+        for place in (*MARKS, _DONE) if marks else (_DONE,):
+            if spin:
                 _look(page, place, ticket, sent + limit_s, wire_fd)
-                seen.append(time.perf_counter())
-                if place == MARKS[0]:
-                    _rest(rest_later_s, sent + limit_s, wire_fd)
-        else:
-            select.select([wire_fd], [], [], limit_s)
+            else:
+                select.select([wire_fd], [], [], limit_s)
             seen.append(time.perf_counter())
+            # A mark that comes after the end has marked nothing.
+            there.append(page[place : place + 8] == ticket)
+            if place == MARKS[0]:
+                _rest(rest_later_s, sent + limit_s, wire_fd)
         *marked, came = seen
-        done = all(page[place : place + 8] == ticket for place in ((*MARKS, _DONE) if marks else (_DONE,)))
+        done = all(there)
         control.sendall(_ANSWER.pack(sent, *(marked or (sent, sent)), came, done, page[_SEAL : _SEAL + SEAL_BYTES]))
 
 

@@ -119,6 +119,24 @@ def test_who_marks_before_it_is_possible_gains_nothing(ends: Ends) -> None:
     assert found.marked[1] - found.marked[0] >= 0.2
 
 
+@pytest.mark.parametrize("first", [(), (0,)])
+def test_marks_that_come_after_the_end_are_none(ends: Ends, first: tuple[int, ...]) -> None:
+    """Whoever marks nothing until all is done has every turn behind him."""
+
+    def act(_: int) -> None:
+        for number in first:
+            ends.page.mark(number)
+        ends.page.done(SEAL)
+        time.sleep(0.02)
+        for number in range(len(first), 2):
+            ends.page.mark(number)
+
+    thread = ends.working(act)
+    found = ends.time(marks=True)
+    thread.join()
+    assert not found.done
+
+
 @pytest.mark.parametrize("lacking", [0, 1])
 def test_a_loop_without_its_marks_has_not_ended_as_it_has_to(ends: Ends, lacking: int) -> None:
     """Marks of the loop before are none of this one."""
