@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import platformdirs
+from harness.caches import cache_folder
 
 LIBRARY = "library.so"
 META = "entry.json"
@@ -70,10 +70,7 @@ class BuildCache:
     """A cache folder; any number of processes may use it at once."""
 
     def __init__(self, root: Path | None = None, *, max_bytes: int = 20 << 30) -> None:
-        chosen = (
-            root or Path(os.environ.get("HARNESS_CACHE_DIR") or platformdirs.user_cache_dir("kernel-harness")) / "build"
-        )
-        self.root = chosen.absolute()
+        self.root = (root or cache_folder() / "build").absolute()
         self.max_bytes = max_bytes
         for folder in ("entries", "staging", "locks", "slots", "headers"):
             (self.root / folder).mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -20,8 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-import platformdirs
-
+from harness.caches import cache_folder
 from harness.clock.readings import Reading, Source, pids_are_the_machines
 from harness.report import Warning_
 
@@ -133,8 +132,7 @@ class UsualTimes:
     """What the known kernel took before, for each device: a JSON file that may be lost or removed at any time."""
 
     def __init__(self, path: Path | None = None) -> None:
-        root = os.environ.get("HARNESS_CACHE_DIR") or platformdirs.user_cache_dir("kernel-harness")
-        self.path = path or Path(root) / "health.json"
+        self.path = path or cache_folder() / "health.json"
 
     def of(self, key: str) -> list[float]:
         """The latest times of a device, microseconds."""

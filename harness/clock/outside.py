@@ -122,7 +122,7 @@ class Walls:
     @property
     def short(self) -> int:
         """Turns of a short loop, and turns before the first mark: in these a host gets ahead of its device."""
-        return shorter(self.long)
+        return max(1, self.long // _SHORTER)
 
     @property
     def lengths(self) -> list[tuple[int, int]]:
@@ -243,11 +243,6 @@ class Agreement:
             and self.inside_us - self.single_us <= self.single_tolerance_us
             and self.single_outside_us - self.single_us <= self.single_outside_tolerance_us
         )
-
-
-def shorter(turns: int) -> int:
-    """Turns of the short loop beside a long one, of two turns or more."""
-    return max(1, turns // _SHORTER)
 
 
 def _apart(walls: Sequence[float]) -> float:

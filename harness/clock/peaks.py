@@ -21,16 +21,14 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
-import secrets
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import platformdirs
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from harness.caches import cache_folder, keep
 from harness.clock.architectures import per_clock
 from harness.machine.device import Device, DeviceError
 from harness.report import DeviceInfo
@@ -206,7 +204,7 @@ def load_or_measure(
     peaks = measure(device, sandbox)
     # A machine whose cache can't be written measures every time.
     with contextlib.suppress(OSError):
-        _keep(device, peaks)
+        keep(_path(device), peaks.model_dump_json(indent=2).encode())
     return peaks
 
 
@@ -219,20 +217,8 @@ def load(device: Device) -> Peaks | None:
     return peaks if peaks.recipe == RECIPE and peaks.kind == device.kind else None
 
 
-def _keep(device: Device, peaks: Peaks) -> None:
-    path = _path(device)
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    staged = path.with_suffix(f".{secrets.token_hex(8)}.tmp")
-    try:
-        staged.write_text(peaks.model_dump_json(indent=2), "utf-8")
-        staged.replace(path)
-    finally:
-        staged.unlink(missing_ok=True)
-
-
 def _path(device: Device) -> Path:
     info = device.info
     identity = [device.uuid or info.name, info.cores if device.uuid is None else info.sms, info.driver, info.torch]
     key = hashlib.sha256(json.dumps([RECIPE, *identity]).encode()).hexdigest()[:32]
-    root = os.environ.get("HARNESS_CACHE_DIR") or platformdirs.user_cache_dir("kernel-harness")
-    return Path(root).absolute() / "peaks" / f"{key}.json"
+    return cache_folder() / "peaks" / f"{key}.json"

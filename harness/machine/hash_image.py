@@ -10,14 +10,12 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
-import os
-import secrets
 from pathlib import Path
 from typing import Any
 
-import platformdirs
 import torch
 
+from harness.caches import cache_folder, keep
 from harness.machine.device import Device, DeviceError
 from harness.wire.hashing import GpuHasher, Hasher, HostHasher
 
@@ -45,17 +43,14 @@ def _image(arch: str) -> bytes:
     source = _SOURCE.read_bytes()
     # The compiler comes with torch's CUDA; to ask it for its own version would load it, which takes longer than this.
     key = hashlib.sha256(b"|".join([source, arch.encode(), str(torch.version.cuda).encode()])).hexdigest()[:32]
-    path = _folder() / f"{key}.cubin"
+    path = cache_folder() / "kernels" / f"{key}.cubin"
     with contextlib.suppress(OSError):
         kept = path.read_bytes()
         if hashlib.sha256(kept[_DIGEST:]).digest() == kept[:_DIGEST]:
             return kept[_DIGEST:]
     image = compiled(source, arch)
     with contextlib.suppress(OSError):  # it is compiled again the next time
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        fresh = path.with_suffix(f".{secrets.token_hex(4)}")
-        fresh.write_bytes(hashlib.sha256(image).digest() + image)
-        fresh.rename(path)
+        keep(path, hashlib.sha256(image).digest() + image)
     return image
 
 
@@ -79,10 +74,6 @@ def compiled(source: bytes, arch: str) -> bytes:
     _done(nvrtc.nvrtcGetCUBIN(program, image), nvrtc)
     nvrtc.nvrtcDestroyProgram(program)
     return image
-
-
-def _folder() -> Path:
-    return Path(os.environ.get("HARNESS_CACHE_DIR") or platformdirs.user_cache_dir("kernel-harness")) / "kernels"
 
 
 def _done(result: tuple[Any, ...], nvrtc: Any) -> Any:

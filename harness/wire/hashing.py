@@ -19,6 +19,8 @@ from typing import Any
 
 import torch
 
+from harness.wire.driver import done
+
 _SALT = struct.Struct("<QQ")
 _ROOT = (1 << 32) - 1
 """In place of a tile's number: no tensor has so many."""
@@ -77,8 +79,8 @@ class GpuHasher(Hasher):
         self.device = device
         self._launch: Any = driver.cuLaunchKernel
         with torch.cuda.device(device):
-            self._module = _done(driver.cuModuleLoadData(image))
-        self._kernel = _done(driver.cuModuleGetFunction(self._module, b"hash_tiles"))
+            self._module = done(driver.cuModuleLoadData(image))
+        self._kernel = done(driver.cuModuleGetFunction(self._module, b"hash_tiles"))
 
     def tiles(self, data: torch.Tensor, first: int, step: int, nbytes: int, out: torch.Tensor) -> None:
         """A block of threads a tile."""
@@ -101,7 +103,7 @@ class GpuHasher(Hasher):
         values = (place, here, step, nbytes, first, numbered, unit, out.data_ptr())
         with torch.cuda.device(self.device):
             stream = torch.cuda.current_stream(self.device).cuda_stream
-            _done(self._launch(self._kernel, blocks, 1, 1, _THREADS, 1, 1, 0, stream, (values, _KINDS), 0))
+            done(self._launch(self._kernel, blocks, 1, 1, _THREADS, 1, 1, 0, stream, (values, _KINDS), 0))
 
 
 @functools.cache
@@ -112,10 +114,3 @@ def _threads() -> concurrent.futures.ThreadPoolExecutor:
 def _hash(data: torch.Tensor, tile: int, nbytes: int) -> torch.Tensor:
     digest = hashlib.blake2b(data.numpy().data, digest_size=16, salt=_SALT.pack(tile, nbytes)).digest()
     return torch.frombuffer(bytearray(digest), dtype=torch.int64)
-
-
-def _done(result: tuple[Any, ...]) -> Any:
-    error, *values = result
-    if int(error):
-        raise RuntimeError(f"the CUDA driver says {error.name}")
-    return values[0] if values else None

@@ -21,6 +21,7 @@ from typing import Any, Literal
 
 import torch
 
+from harness.wire.driver import done
 from harness.wire.transfer import ALIGN
 
 Kind = Literal["host", "device"]
@@ -115,11 +116,11 @@ class DeviceWindow(Window):
         properties.location.type = driver.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
         properties.location.id = device
         flag = driver.CUmemAllocationGranularity_flags.CU_MEM_ALLOC_GRANULARITY_RECOMMENDED
-        granularity = int(_done(driver.cuMemGetAllocationGranularity(properties, flag)))
+        granularity = int(done(driver.cuMemGetAllocationGranularity(properties, flag)))
         half = -(-half // granularity) * granularity
-        handle, fd = _done(driver.cuMemCreate(2 * half, properties, 0)), -1
+        handle, fd = done(driver.cuMemCreate(2 * half, properties, 0)), -1
         try:
-            fd = int(_done(driver.cuMemExportToShareableHandle(handle, _handle_type(), 0)))
+            fd = int(done(driver.cuMemExportToShareableHandle(handle, _handle_type(), 0)))
             return cls(fd, 2 * half, handle, device)
         except BaseException:
             driver.cuMemRelease(handle)
@@ -132,7 +133,7 @@ class DeviceWindow(Window):
         """The other side's end."""
         from cuda.bindings import driver
 
-        handle = _done(driver.cuMemImportFromShareableHandle(fd, _handle_type()))
+        handle = done(driver.cuMemImportFromShareableHandle(fd, _handle_type()))
         try:
             return cls(fd, size, handle, device)
         except BaseException:
@@ -185,24 +186,16 @@ def _handle_type() -> Any:
 def _map(handle: Any, size: int, device: int) -> Any:
     from cuda.bindings import driver
 
-    address = _done(driver.cuMemAddressReserve(size, 0, 0, 0))
+    address = done(driver.cuMemAddressReserve(size, 0, 0, 0))
     try:
-        _done(driver.cuMemMap(address, size, 0, handle, 0))
+        done(driver.cuMemMap(address, size, 0, handle, 0))
         access = driver.CUmemAccessDesc()
         access.location.type = driver.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
         access.location.id = device
         access.flags = driver.CUmemAccess_flags.CU_MEM_ACCESS_FLAGS_PROT_READWRITE
-        _done(driver.cuMemSetAccess(address, size, [access], 1))
+        done(driver.cuMemSetAccess(address, size, [access], 1))
     except BaseException:
         driver.cuMemUnmap(address, size)  # says so where nothing is mapped
         driver.cuMemAddressFree(address, size)
         raise
     return address
-
-
-def _done(result: tuple[Any, ...]) -> Any:
-    """The value of a driver call. Raises RuntimeError with the driver's word for what went wrong."""
-    error, *values = result
-    if int(error):
-        raise RuntimeError(f"the CUDA driver says {error.name}")
-    return values[0] if values else None

@@ -12,7 +12,10 @@ from typing import Any
 
 import torch
 
+from harness.wire.driver import done
 from harness.wire.stopwatch import MARKS, Page
+
+_WHERE = "for the page that is shared with the grader"
 
 
 class DeviceMarks:
@@ -28,22 +31,16 @@ class DeviceMarks:
         self._address = ctypes.addressof(ctypes.c_char.from_buffer(page.memory))
         with torch.cuda.device(device):
             torch.cuda.current_stream(device).synchronize()  # there is a context now
-            _done(driver.cuMemHostRegister(self._address, len(page.memory), driver.CU_MEMHOSTREGISTER_DEVICEMAP))
-            self._base = int(_done(driver.cuMemHostGetDevicePointer(self._address, 0)))
+            mapped = driver.CU_MEMHOSTREGISTER_DEVICEMAP
+            done(driver.cuMemHostRegister(self._address, len(page.memory), mapped), _WHERE)
+            self._base = int(done(driver.cuMemHostGetDevicePointer(self._address, 0), _WHERE))
 
     def close(self) -> None:
         """Before the page is another one."""
-        _done(self._unregister(self._address))
+        done(self._unregister(self._address), _WHERE)
 
     def write(self, number: int) -> None:
         """Queue a mark on the current stream."""
         stream = torch.cuda.current_stream(self._device).cuda_stream
         ticket = int.from_bytes(self._page.ticket, sys.byteorder)
-        _done(self._write(stream, self._base + MARKS[number], ticket, 0))
-
-
-def _done(result: tuple[Any, ...]) -> Any:
-    error, *values = result
-    if int(error):
-        raise RuntimeError(f"the CUDA driver can't write to a page that is shared with the grader: {error.name}")
-    return values[0] if values else None
+        done(self._write(stream, self._base + MARKS[number], ticket, 0), _WHERE)

@@ -50,6 +50,26 @@ def agreed(single_us: float, confirmed: bool) -> Agreement:
     )
 
 
+def stage_without_a_device(kind: str, *, idle: bool) -> Any:
+    """A stage that has come to confirming, without loops and blocks of its own. `idle`: whether the device is so
+    before the probe is measured."""
+    stage: Any = object.__new__(TimeStage)
+    stage._device, stage._times, stage._flush_us = torch.device(kind), 2, 100.0
+    stage._oracle = SimpleNamespace(call_bytes=8, output_bytes=8)
+    stage._evidence, stage._watch = Evidence(), Watch(_Still())  # type: ignore[arg-type]
+    stage._baselines, stage._compared, stage._idle = {"reference": None}, [], True
+    bench = SimpleNamespace(mode="host", queue_us=0.0, worker=None, fitting=lambda _: 100)
+    stage._processes = Processes(bench)  # type: ignore[arg-type]
+
+    @contextlib.contextmanager
+    def alone(*_: object) -> Iterator[bool]:
+        yield idle
+
+    stage._alone = stage._blaming = alone
+    stage._probe_alone = lambda *_: SimpleNamespace(probe=SimpleNamespace(us=5.0))
+    return stage
+
+
 @pytest.mark.parametrize(
     ("later_us", "kind", "code"),
     [
@@ -64,23 +84,8 @@ def test_calls_that_became_slower_confirm_nothing_that_was_said_before(
 ) -> None:
     rounds = iter([agreed(10.0, False), agreed(later_us, True)])
     monkeypatch.setattr(stages, "agreement", lambda *_, **__: next(rounds))
-    stage: Any = object.__new__(TimeStage)
-    stage._device = torch.device(kind)
-    stage._oracle = SimpleNamespace(call_bytes=8, output_bytes=8)
-    stage._times = 2
-    stage._evidence = Evidence()
-    stage._watch = Watch(_Still())  # type: ignore[arg-type]
-    stage._baselines = {"reference": None}
-    stage._processes = Processes(SimpleNamespace(mode="host", queue_us=0.0, worker=None, fitting=lambda _: 100))  # type: ignore[arg-type]
+    stage = stage_without_a_device(kind, idle=True)
     stage._processes.singles.extend([(10.0, 900.0)] * 20)
-    stage._compared = []
-    stage._idle = True
-
-    @contextlib.contextmanager
-    def alone(*_: object) -> Iterator[bool]:
-        yield True
-
-    stage._alone = stage._blaming = alone
     stage._loops = lambda *_: ([Walls(100)], Walls(100))
     shares: list[float] = []
 
@@ -89,10 +94,7 @@ def test_calls_that_became_slower_confirm_nothing_that_was_said_before(
         stage._processes.singles.extend([(later_us, 900.0)] * 3)
 
     stage._block = block
-    stage._flush_us = 100.0
-    clean = SimpleNamespace(probe=SimpleNamespace(us=5.0))
-    stage._probe_alone = lambda *_: clean
-    found = stage._confirm(clean, [[10.0] * 10] * 2, 0.0)
+    found = stage._confirm(stage._probe_alone(), [[10.0] * 10] * 2, 0.0)
     assert found.confirmed
     # Who knows that it is a further try must not gain by leaving its calls undone. The last call is always looked at.
     assert shares == [0.5, 1.0]
@@ -104,27 +106,14 @@ def test_calls_that_became_slower_confirm_nothing_that_was_said_before(
 
 def test_what_was_held_against_a_probe_on_a_busy_device_confirms_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stages, "agreement", lambda *_, **__: agreed(10.0, True))
-    stage: Any = object.__new__(TimeStage)
-    stage._device, stage._times, stage._flush_us = torch.device("cuda"), 2, 100.0
-    stage._oracle = SimpleNamespace(call_bytes=8, output_bytes=8)
-    stage._evidence, stage._watch = Evidence(), Watch(_Still())  # type: ignore[arg-type]
-    stage._baselines, stage._compared, stage._idle = {"reference": None}, [], True
-    bench = SimpleNamespace(mode="host", queue_us=0.0, worker=None, fitting=lambda _: 100)
-    stage._processes = Processes(bench)  # type: ignore[arg-type]
+    stage = stage_without_a_device("cuda", idle=False)
 
     def loops(*_: object) -> tuple[list[Walls], Walls]:
         stage._idle = False
         return [Walls(100)], Walls(100)
 
-    @contextlib.contextmanager
-    def alone(*_: object) -> Iterator[bool]:
-        yield False
-
-    stage._alone = stage._blaming = alone
     stage._loops, stage._block = loops, lambda *_: None
-    clean = SimpleNamespace(probe=SimpleNamespace(us=5.0))
-    stage._probe_alone = lambda *_: clean
-    stage._confirm(clean, [[10.0] * 10] * 2, 0.0)
+    stage._confirm(stage._probe_alone(), [[10.0] * 10] * 2, 0.0)
     assert judge(stage._evidence).reason.code == "device.unsteady"
     assert "went on working for the submission" in judge(stage._evidence).reason.message
 
