@@ -1,6 +1,6 @@
 """How far the clock can be trusted, on the device at hand.
 
-    python -m benchmarks.clock repeat  [--workloads us5 us65] [--runs 20] [--jobs 3]
+    python -m benchmarks.clock repeat  [--workloads us5 us65] [--runs 20] [--jobs 3] [--json FILE]
     python -m benchmarks.clock truth   [--workloads us2 us5 us65]
 
 repeat   grades benchmarks/problems/scale again and again, each time in fresh processes: the spread of the reported
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import json
 import math
 import multiprocessing
 import multiprocessing.util
@@ -61,8 +62,9 @@ def seconds_of(report: dict[str, Any], stage: str) -> float:
     return sum(each["seconds"] for each in report["stages"] if each["name"] == stage)
 
 
-def repeat(workloads: list[str], runs: int, at_once: int) -> None:
-    """Print one line a workload."""
+def repeat(workloads: list[str], runs: int, at_once: int, keep: Path | None) -> None:
+    """Print one line a workload; `keep` gets the reports' timings as JSON."""
+    kept: dict[str, list[Any]] = {}
     print(f"{'workload':10s} {'runs':>4s} {'median us':>10s} {'lowest':>8s} {'highest':>8s} {'cv %':>6s}", end="")
     print(f" {'covered':>8s} {'+-%':>6s}", end="")
     print(f" {'outside-inside us':>24s} {'tolerance':>9s} {'of single calls':>15s}", end="")
@@ -70,6 +72,9 @@ def repeat(workloads: list[str], runs: int, at_once: int) -> None:
     for workload in workloads:
         reports = graded([(str(PROBLEM / "scale.py"), workload)] * runs, at_once)
         timings = [timing for report in reports if (timing := report["timing"]) and report["verdict"] == "accepted"]
+        kept[workload] = timings
+        if keep is not None:
+            keep.write_text(json.dumps(kept))
         if len(timings) < len(reports):
             print(f"{workload}: {len(reports) - len(timings)} of {len(reports)} gradings were not accepted:")
             print({report["reason"]["code"]: report["reason"]["message"] for report in reports})
@@ -149,9 +154,10 @@ def main() -> int:
     parser.add_argument("--workloads", nargs="+", default=["us5", "us65"])
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--jobs", type=int, default=3, help="gradings at once")
+    parser.add_argument("--json", type=Path, default=None, help="for the timings of all gradings, samples and all")
     arguments = parser.parse_args()
     if arguments.what == "repeat":
-        repeat(arguments.workloads, arguments.runs, arguments.jobs)
+        repeat(arguments.workloads, arguments.runs, arguments.jobs, arguments.json)
     else:
         truth(arguments.workloads, arguments.jobs)
     return 0

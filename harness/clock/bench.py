@@ -24,8 +24,9 @@ from harness.workers.claims import Output
 from harness.workers.loop import Loop
 from harness.workers.worker import Worker, WorkerFailure
 
-QUEUE_US = 250.0
-"""Idling queued before a single call, besides the write that empties L2: what a host may take to launch a call."""
+QUEUE_US = 350.0
+"""Idling queued before a single call, besides the write that empties L2: what a host may take to take the mask off its
+inputs and to launch it."""
 _QUEUE_MIN_US = 40.0
 """The same between the calls of a batch, at the least: by then the host is ahead."""
 _QUEUE_MAX_US = 2000.0
@@ -43,6 +44,8 @@ _LONGER, _WAITED_US, _WAITED_SHARE = 8.0, 20.0, 0.2
 """A queue so many times as long that shortens a call by this much shows that the device had waited for the host."""
 _FEW, _SOME = 5, 20
 """Turns for a first guess, and for what a host needs for a turn: in fewer it is slower."""
+_FOUND_BYTES = 1 << 30
+"""Outputs of a loop for which the worker finds memory anyway, as it fills that before the loop begins."""
 _FIRST = 3
 """Calls after which a process is as quick as it will be, where another has shown how it is to be timed."""
 _BATCH_MEMORY = 0.1
@@ -130,10 +133,10 @@ class Bench:
                 self.mode = "host"
                 self.single()
             elif batches and elapsed_us < _LONG_US:
-                # The first loop finds memory; in the second the host is what it will be.
+                # Of the first loop something is slow; in the second the host is what it will be.
                 self.queue_us = QUEUE_US
                 turns = self.fitting(_SOME)
-                self._batch(turns, None)
+                self.find_memory(turns)
                 self.queue_us = _queue_us(self._batch(turns, None) / (turns - 1), flush_us + elapsed_us)
         self.forget()
         return elapsed_us
@@ -225,11 +228,13 @@ class Bench:
         return readings, walls
 
     def find_memory(self, turns: int) -> None:
-        """A batch of that many calls that is not looked at: memory for outputs is found now, not in a wall."""
-        self._batch(turns, None)
+        """Calls that are not looked at: what the first loop of so many turns has to find, memory for its outputs above
+        all, is found now, not in a wall."""
+        self._batch(2 if turns * self._oracle.output_bytes <= _FOUND_BYTES else turns, None)
 
     def loops(self, walls: Walls, look: Callable[[list[Sample]], None]) -> None:
-        """A batch of each length, every call on an input of its own.
+        """A batch of each length, every call on an input of its own. Raises OutputChanged for a loop that was said to
+        have ended before its device had.
 
         `look` gets the calls of the long one, whose outputs the worker holds as `batch0`, `batch1`, ...
         """
@@ -241,6 +246,8 @@ class Bench:
         for turns, marked in walls.lengths:
             loop = replace(self._probes(turns, mode, queue_us), marked=marked)
             ran = self.worker.time(loop, _LIMIT_S, turn_us=self._turn_us(loop))
+            if ran.early:
+                raise WorkerFailure("protocol", "call", "the marks of a loop of our own came after its end")
             timed = self.worker.times(loop)
             walls.add(ran.wall_s, ran.span_s, timed.elapsed_us, timed.around_us)
 
@@ -296,6 +303,9 @@ class Bench:
         calls = self._call_seeds([call for _, call in seeds])
         loop = replace(self.loop, turns=turns, inputs="pool", sealed=True, seeds=calls, marked=marked)
         ran = self.worker.time(loop, self._limit_s * turns, turn_us=self._turn_us(loop))
+        if ran.early:
+            # Whoever says so has outputs that nobody has computed yet.
+            raise OutputChanged
         timed = self.worker.times(loop, "batch")
         if walls is not None:
             walls.add(ran.wall_s, ran.span_s, timed.elapsed_us, timed.around_us)

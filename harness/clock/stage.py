@@ -61,7 +61,7 @@ _LOOKED_AT = 0.5
 """Share of the single calls of a further try that are verified: who knows that it is one must not gain by it."""
 _OTHERS = 0.25
 """Of the processors' time: where other work takes more, times of a CPU have no interval."""
-_LOOPS_S = 0.1
+_LOOPS_S = 0.06
 """Seconds of all long loops of a submission together."""
 _CONFIRM_S = 5.0
 """Seconds of calls for one comparison of the clocks, as far as a call is shorter than that."""
@@ -82,7 +82,7 @@ _SINGLES = 24
 """Readings of our own calls that an offset is made from."""
 _OFFSET_MOVED = 2.0
 """Half widths of its interval that the offset of a grading may be from the device's."""
-_WARM = 10
+_WARM = 5
 """Warm calls of each side at most."""
 _IDLE_WITHIN_S = 1.0
 """How long a device may go on working for a process that was stopped."""
@@ -91,6 +91,9 @@ _BUSY = 1.5
 """A turn without a call that takes so many times its usual time shares the device with something."""
 _SURE = 0.5
 """A tolerance of more than this share of a call's time confirms little."""
+_UNSURE, _UNSURE_US = 1.0, 10.0
+"""A tolerance of a GPU's clocks of more than both, the first in times of a call, confirms nothing: whoever leaves his
+work undone would be accepted when the host is busy, and only has to try again until it is."""
 _LEEWAY = {
     "cuda": Leeway(apart=0.02, noisier=3.0, parts=0.01, skew=0.1),
     # Calls share caches and cores with whatever else runs, now more and now less.
@@ -221,8 +224,7 @@ class TimeStage:
             return
         if not self._wrong():
             self._evidence.timing = self._timing(plan, confirmed, warm_us)
-            unsure_us = max(confirmed.tolerance_us, confirmed.single_tolerance_us)
-            if confirmed.confirmed and unsure_us > _SURE * abs(confirmed.single_us):
+            if confirmed.confirmed and _unsure_us(confirmed) > _SURE * abs(confirmed.single_us):
                 self._evidence.warnings.append(_unsure(confirmed))
 
     def _prepare(self, goal: Goal) -> Singles:
@@ -390,7 +392,7 @@ class TimeStage:
                 agreement(walls, singles, Calibration(clean, probed), leeway, rounding_us=step_us)
                 for walls, singles in zip(measured, self._processes.all_singles, strict=True)
             ]
-            confirmed = self._idle and all(each.confirmed for each in found)
+            confirmed = self._idle and all(each.confirmed and self._is_known(each) for each in found)
             if self._wrong() or confirmed or attempt == _ROUNDS - 1:
                 break
             # What has changed since the blocks were measured, or disturbed the clean process, is no disagreement.
@@ -410,6 +412,8 @@ class TimeStage:
             slower_us = each.single_us - reported_us * (1 + _CHANGED[self._device.type])
             if each.confirmed and slower_us > each.single_tolerance_us:
                 self._evidence.unsteady = _changed(self._watch.summary(), reported_us, each.single_us)
+            if each.confirmed and not self._is_known(each):
+                self._evidence.unsteady = _unsteady(self._watch.summary(), _not_known(each))
         if not self._idle:
             self._evidence.unsteady = _unsteady(self._watch.summary(), _NOT_IDLE)
         found.sort(key=lambda each: each.outside_us - each.inside_us)
@@ -421,6 +425,10 @@ class TimeStage:
             tolerance_us=max(each.tolerance_us for each in found),
             single_tolerance_us=max(each.single_tolerance_us for each in found),
         )
+
+    def _is_known(self, found: Agreement) -> bool:
+        """Whether the clocks say anything at all of each other; a CPU's seldom do, and no board compares its times."""
+        return self._device.type == "cpu" or _unsure_us(found) <= max(_UNSURE * abs(found.single_us), _UNSURE_US)
 
     def _turns_and_repeats(self, clean: Singles, reported_us: float) -> tuple[int, int]:
         """Turns of a long loop, and how many times loops are run."""
@@ -606,10 +614,22 @@ def _busy(share: float) -> Warning_:
     )
 
 
+def _unsure_us(found: Agreement) -> float:
+    """How much longer a call in a loop, or one that is alone, may take than the worker says without being found out."""
+    return max(found.tolerance_us, found.single_tolerance_us)
+
+
+def _not_known(found: Agreement) -> str:
+    return (
+        f"the grader's own clock could be {us(_unsure_us(found))} apart from the worker's, which says that a call "
+        f"takes {us(found.single_us)}: something else keeps this machine's processors or the device busy"
+    )
+
+
 def _unsure(found: Agreement) -> Warning_:
     return Warning_(
         code="time.weakly_confirmed",
-        message=f"The clocks could be {us(max(found.tolerance_us, found.single_tolerance_us))} apart here, and a call "
+        message=f"The clocks could be {us(_unsure_us(found))} apart here, and a call "
         f"takes {us(found.single_us)} by the worker's: that it takes no longer rests on the worker's word.",
     )
 

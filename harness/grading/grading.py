@@ -129,6 +129,8 @@ class Grading:
         self._device_memory: Memory | None = None
         self._host_memory: Memory | None = None
         self._postponed: list[tuple[Graded, AuditStage]] = []
+        self._leaving: list[Worker] = []
+        """Were told to end."""
 
     def run(self) -> Report:
         """From the first stage to the report."""
@@ -227,7 +229,7 @@ class Grading:
             if self._postponed and judge(self.evidence).verdict is Verdict.ACCEPTED:
                 with self.course.stage("audit"):
                     self._judge_postponed(candidate)
-            _end([*workers, *spares], [*opened, *spares_opened])
+            _end([*workers, *spares, *self._leaving], [*opened, *spares_opened])
             usable.look_after()
 
     def _hoarded(self, error: Exception) -> WorkerFailure | None:
@@ -374,7 +376,10 @@ class Grading:
             raise self._not_timed(failure) from failure
         finally:
             self.current.verified = stage.verified
-            _end(again)
+            # They end while the audit goes on, and are waited for with all others.
+            for worker in again:
+                worker.process.sandboxed.end()
+            self._leaving += again
         workload, timing = self.current.workload, self.evidence.timing
         if timing is not None and peaks is not None and self.problem.floor_ways(workload):
             self.evidence.timing = with_floor(timing, self.problem, workload, peaks, output_bytes=oracle.output_bytes)

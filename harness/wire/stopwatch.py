@@ -36,9 +36,9 @@ _PAGE_BYTES = 4096
 _REQUEST = struct.Struct("!d??dd8s8s")
 """Seconds at most, whether to wait busily, whether there are marks, seconds to rest before the first of them and after
 it, ticket, key."""
-_ANSWER = struct.Struct("!dddd?16s")
-"""When `go` was written, when the marks and when `done` were there (time.perf_counter of this machine), whether all of
-them were, seal."""
+_ANSWER = struct.Struct("!dddd??16s")
+"""When `go` was written, when the marks and when `done` were there (time.perf_counter of this machine), whether all
+marks were there by then and whether `done` was, seal."""
 _LOOK_EVERY = 4096
 """Turns of a busy wait between looks at the time and at the socket."""
 _LOOK_UP_S = 0.2
@@ -55,7 +55,9 @@ class Timed:
     ended: float
     """When the page said that it has ended, or when waiting for that ended."""
     done: bool
-    """Whether the page said so, and all marks were there."""
+    """Whether the page said so."""
+    in_order: bool
+    """Whether the marks, if there are any, were there by then."""
     seal: str
     """On the outputs, as the page says."""
 
@@ -103,10 +105,10 @@ class Stopwatch:
         ended = False
         while not select.select([self._control], [], [], _LOOK_UP_S)[0]:
             if ended:
-                return Timed(began, (began, began), time.perf_counter(), False, "")
+                return Timed(began, (began, began), time.perf_counter(), False, False, "")
             ended = gone()
-        sent, first, second, came, done, seal = _ANSWER.unpack(_all_of(self._control, _ANSWER.size))
-        return Timed(sent, (first, second), came, done, seal.hex())
+        sent, first, second, came, in_order, done, seal = _ANSWER.unpack(_all_of(self._control, _ANSWER.size))
+        return Timed(sent, (first, second), came, done, in_order, seal.hex())
 
     def close(self) -> None:
         """End it, whatever it waits for."""
@@ -181,8 +183,9 @@ def _serve(control: socket.socket, wire_fd: int, page: mmap.mmap) -> None:
             if place == MARKS[0]:
                 _rest(rest_later_s, sent + limit_s, wire_fd)
         *marked, came = seen
-        done = all(there)
-        control.sendall(_ANSWER.pack(sent, *(marked or (sent, sent)), came, done, page[_SEAL : _SEAL + SEAL_BYTES]))
+        *in_order, done = there
+        seal = page[_SEAL : _SEAL + SEAL_BYTES]
+        control.sendall(_ANSWER.pack(sent, *(marked or (sent, sent)), came, all(in_order), done, seal))
 
 
 def _rest(seconds: float, until: float, wire_fd: int) -> None:

@@ -29,7 +29,7 @@ class TensorSpec:
     shape: tuple[int, ...]
     """Sizes."""
     strides: tuple[int, ...] | None = None
-    """Strides in elements where the tensor is dense in another order than the usual, else None."""
+    """Strides in elements where memory has another order than the usual, else None. Never with gaps."""
 
     @property
     def nbytes(self) -> int:
@@ -38,10 +38,10 @@ class TensorSpec:
 
     @classmethod
     def of(cls, tensor: torch.Tensor) -> TensorSpec:
-        """The spec of a tensor. Strides are kept only where they can be kept: without gaps and overlaps."""
+        """The spec of a tensor as `packed` leaves it."""
         strides = None
-        if not tensor.is_contiguous() and is_dense(tensor):
-            strides = tuple(tensor.stride())
+        if not tensor.is_contiguous():
+            strides = tuple(tensor.stride()) if is_dense(tensor) else _packed_strides(tensor)
         return cls(str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape), strides)
 
     @property
@@ -82,6 +82,8 @@ def dtype_of(name: str) -> torch.dtype:
 
 def is_dense(tensor: torch.Tensor) -> bool:
     """Whether the elements fill their memory without gaps and overlaps, in whatever order of dimensions."""
+    if not tensor.numel():
+        return True
     expected = 1
     for stride, size in sorted((stride, size) for stride, size in zip(tensor.stride(), tensor.shape, strict=True)):
         if size == 1:
@@ -92,13 +94,38 @@ def is_dense(tensor: torch.Tensor) -> bool:
     return True
 
 
+def packed(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor itself where it is dense; elsewhere a copy without its gaps, in the order in which it lies in memory:
+    to put that in another order as well would take the device several times as long."""
+    if is_dense(tensor):
+        return tensor
+    order = _memory_order(tensor)
+    return tensor.permute(order).contiguous().permute([order.index(dimension) for dimension in range(tensor.dim())])
+
+
+def _memory_order(tensor: torch.Tensor) -> list[int]:
+    """Dimensions, the one whose elements are farthest apart first."""
+    strides = tensor.stride()
+    return sorted(range(tensor.dim()), key=lambda dimension: -strides[dimension])
+
+
+def _packed_strides(tensor: torch.Tensor) -> tuple[int, ...] | None:
+    """Those that `packed` leaves; None where they are the usual ones."""
+    order, strides, below = _memory_order(tensor), [0] * tensor.dim(), 1
+    for dimension in reversed(order):
+        strides[dimension] = below
+        below *= tensor.shape[dimension]
+    return None if order == sorted(order) else tuple(strides)
+
+
 def flat_bytes(tensor: torch.Tensor, *, in_storage_order: bool = False) -> torch.Tensor:
     """The tensor's elements as bytes, one dimension: in the order of its indices, or as they lie in memory.
 
-    A view where the memory allows it, a copy elsewhere. A conjugate or negative view is resolved first.
+    A view where the memory allows it, a copy elsewhere, which has no gaps. A conjugate or negative view is resolved.
     """
-    tensor = tensor.detach().resolve_conj().resolve_neg()
-    if in_storage_order and is_dense(tensor):
+    tensor = tensor.detach()
+    tensor = (packed(tensor) if in_storage_order else tensor).resolve_conj().resolve_neg()
+    if in_storage_order:
         tensor = tensor.as_strided((tensor.numel(),), (1,))
     return tensor.contiguous().reshape(-1).view(torch.uint8)
 

@@ -3,6 +3,8 @@
 One loop serves every measurement, so that whatever is not the call costs the same in all of them:
 
     each turn:  before(turn)
+                (device mode) idling, in which the host gets ahead
+                (the first) begin()
                 L2 made cold
                 (device mode) events around the call, behind work that is queued already
                 (host mode)   the host's clock around the call and the wait for the device
@@ -55,6 +57,8 @@ class Turns:
     """Microseconds of idling queued before each call, in device mode."""
     warm: bool
     """Make each call twice and time the second, instead of making caches cold."""
+    begin: Callable[[], None]
+    """Called once, as soon as a host that is slow is in no wall any more."""
     before: Callable[[int], None]
     """Called before each turn, outside the timed span."""
     after: Callable[[int, Any], None]
@@ -123,9 +127,16 @@ class CudaClock:
         for turn, call in enumerate(turns.calls):
             start, end, last = self._events[turn]
             turns.before(turn)
-            if turns.warm and call is not None:
-                call()
-            self.queue(turns.queue_us, cold=not turns.warm)
+            if turns.warm:
+                if not turn:
+                    turns.begin()
+                if call is not None:
+                    call()
+            self._idle(turns.queue_us)
+            if not turns.warm:
+                if not turn:
+                    turns.begin()
+                self._flush.zero_()
             start.record()
             began = time.perf_counter_ns()
             result = None if call is None else call()
@@ -140,12 +151,14 @@ class CudaClock:
         turns.last()
         torch.cuda.synchronize(self._device)
 
-    def queue(self, idle_us: float, *, cold: bool = True) -> None:
+    def queue(self, idle_us: float) -> None:
         """Queue what stands before a timed call: idling, and what makes caches cold."""
-        if cycles := int(idle_us * _CYCLES_PER_US):
+        self._idle(idle_us)
+        self._flush.zero_()
+
+    def _idle(self, us: float) -> None:
+        if cycles := int(us * _CYCLES_PER_US):
             torch.cuda._sleep(cycles)
-        if cold:
-            self._flush.zero_()
 
     def readings(self) -> tuple[list[float], list[float]]:
         """Microseconds of each call of the last run, and of the host's side of it."""
@@ -194,10 +207,9 @@ class CpuClock:
         self._elapsed_us = _host_readings(turns, lambda: self._flush.add_(1), _nothing)
         turns.last()
 
-    def queue(self, idle_us: float, *, cold: bool = True) -> None:
+    def queue(self, idle_us: float) -> None:
         """There is no queue on a CPU; caches are made cold."""
-        if cold:
-            self._flush.add_(1)
+        self._flush.add_(1)
 
     def readings(self) -> tuple[list[float], list[float]]:
         """Microseconds of each call of the last run, twice: a CPU is its own host."""
@@ -220,6 +232,7 @@ class CpuClock:
 def _host_readings(turns: Turns, make_cold: Callable[[], object], wait: Callable[[], None]) -> list[float]:
     """Make the calls; microseconds of each by the host's clock, the wait for the device included."""
     readings = []
+    turns.begin()
     for turn, call in enumerate(turns.calls):
         turns.before(turn)
         if not turns.warm:

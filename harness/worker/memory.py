@@ -100,12 +100,12 @@ class CudaMemory:
         """
         if self._runtime is None:
             return
-        # Setting it takes half a millisecond, looking at it none.
-        now = ctypes.c_size_t(self._granularity.value)
-        self._runtime.cudaDeviceGetLimit(ctypes.byref(now), _L2_FETCH_GRANULARITY)
-        if now.value != self._granularity.value:
-            self._runtime.cudaDeviceSetLimit(_L2_FETCH_GRANULARITY, self._granularity)
-        self._runtime.cudaDeviceSetLimit(_PERSISTING_L2_SIZE, ctypes.c_size_t(0))
+        # Setting one takes half a millisecond, looking at it none.
+        for limit, wanted in ((_L2_FETCH_GRANULARITY, self._granularity.value), (_PERSISTING_L2_SIZE, 0)):
+            now = ctypes.c_size_t(~0)
+            self._runtime.cudaDeviceGetLimit(ctypes.byref(now), limit)
+            if now.value != wanted:
+                self._runtime.cudaDeviceSetLimit(limit, ctypes.c_size_t(wanted))
         self._runtime.cudaCtxResetPersistingL2Cache()
         # Devices without the feature say so; that is no error of the submission's.
         self._last_error()

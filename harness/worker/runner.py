@@ -29,7 +29,7 @@ from harness.wire.generators import seed_torch
 from harness.wire.hashing import GpuHasher, Hasher, HostHasher
 from harness.wire.mask import mask
 from harness.wire.stopwatch import Page
-from harness.wire.transfer import ByteStream, TensorSpec, flat_bytes, is_dense
+from harness.wire.transfer import ByteStream, TensorSpec, flat_bytes, is_dense, packed
 from harness.wire.tree import TreeError, put_together, take_apart
 from harness.wire.window import Window, open_window
 from harness.worker.clock import CpuClock, CudaClock, Turns
@@ -351,6 +351,12 @@ class Runner:
         pinned = self._device.type == "cuda"
         on_host = torch.empty(digests.roots.shape, dtype=torch.int64, device="cpu", pin_memory=pinned)
 
+        key = 0
+
+        def begin() -> None:
+            if order["masked"]:
+                mask(self._inputs[order["inputs"]], key)
+
         def before(turn: int) -> None:
             if seeds:
                 seed_torch(seeds[turn], self._device)
@@ -380,6 +386,7 @@ class Runner:
             order["mode"],
             order["queue_us"],
             order["warm"],
+            begin,
             before,
             _forget if ignored else after,
             order["marked"],
@@ -394,8 +401,6 @@ class Runner:
             self._channel.send({"type": "ready", "ticket": self.ticket})
             # From here on, whatever is answered, a failure as well, is about what was ordered by the page.
             key, self.ticket = page.wait_for_go()
-            if order["masked"]:
-                mask(self._inputs[order["inputs"]], key)
             self._clock.run(turns)
             said = seal(on_host)
             page.done(said)
@@ -460,8 +465,8 @@ class Runner:
         """The same, and copy it on the caller's stream, before anything waits for the device."""
         kept = self._keep(returned)
         if len(kept.call.live) == len(kept.value[1]):
-            # What has gaps in memory is handed over in the order of its indices, so its copy has that order too.
-            kept.call.early = [torch.clone(leaf) if is_dense(leaf) else leaf.contiguous() for leaf in kept.call.live]
+            # What has gaps is handed over without them, so its copy has none either.
+            kept.call.early = [torch.clone(leaf) if is_dense(leaf) else packed(leaf) for leaf in kept.call.live]
         return kept
 
     def _restore_buffers(self, name: str) -> None:

@@ -51,3 +51,5 @@ class Ran:
     """The same from one mark to the other; 0 where there are none."""
     seal: str
     """On its outputs; see digest.py."""
+    early: bool = False
+    """Whether it was said to have ended before its device had come to the marks."""

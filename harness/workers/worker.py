@@ -117,6 +117,9 @@ class Worker:
         self._waited_s = 0.0
         self._builds = 0
         self._tickets: deque[str] = deque()
+        self._held, self._still = 0, False
+        """How often it is held still now, and whether it is still: to let it go on and stop it again between two
+        blocks takes a millisecond each time, in which it has nothing to do."""
         self._window: Window | None = None
         self._share_device = share_device and device.kind == "cuda"
         self.torch_device = torch.device(device.torch_name)
@@ -134,12 +137,15 @@ class Worker:
 
     @contextlib.contextmanager
     def stopped(self) -> Iterator[None]:
-        """Hold the process still inside."""
-        self._process.stop()
+        """Hold the process still inside; it goes on with the next order."""
+        self._held += 1
+        if not self._still:
+            self._process.stop()
+            self._still = True
         try:
             yield
         finally:
-            self._process.go_on()
+            self._held -= 1
 
     def close(self) -> Exit:
         """Destroy the process and everything that it started."""
@@ -151,6 +157,7 @@ class Worker:
 
     def leave(self, within_s: float) -> Exit | None:
         """Let the process end as a program does, for what it runs under to see the end; None: it did not in time."""
+        self._go_on()
         self._channel.close()
         try:
             return self._process.wait(within_s)
@@ -353,7 +360,7 @@ class Worker:
             return Ran(wall_s, wall_s if loop.marked else 0.0, answer.seal)
         if not timed.done or timed.seal != answer.seal:
             raise WorkerFailure("protocol", "call", "a loop's end was not said as it has to be")
-        return Ran(timed.ended - timed.began, timed.marked[1] - timed.marked[0], answer.seal)
+        return Ran(timed.ended - timed.began, timed.marked[1] - timed.marked[0], answer.seal, not timed.in_order)
 
     def stopwatch(self) -> Stopwatch:
         """The grader's clock for its loops: started, and its page shared with the worker, the first time."""
@@ -475,6 +482,11 @@ class Worker:
         self._order(order, pending)
         return self._answer(pending, kind)
 
+    def _go_on(self) -> None:
+        if self._still:
+            self._process.go_on()
+            self._still = False
+
     def _forget_answers(self, count: int, pending: _Pending) -> None:
         """Take in so many answers that say nothing any more."""
         for _ in range(count):
@@ -488,6 +500,8 @@ class Worker:
         self._send({**order, "ticket": ticket}, pending, fds)
 
     def _send(self, order: dict[str, Any], pending: _Pending, fds: Sequence[int] = ()) -> None:
+        assert not self._held, "an order to a worker that is held still"
+        self._go_on()
         began = time.monotonic()
         try:
             self._channel.send(order, fds, timeout=_SEND_S)

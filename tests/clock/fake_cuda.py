@@ -77,8 +77,8 @@ class FakeRuntime:
         self._log = log
         self.error = 0
         """What is pending."""
-        self.granularity = 64
-        """Bytes that a miss fetches."""
+        self.limits = {5: 64, 6: 0}
+        """Bytes that a miss fetches, and of L2 that are set aside for what is to stay."""
         self.cudaGetErrorName = self._text(b"cudaErrorInvalidConfiguration")
         self.cudaGetErrorString = self._text(b"invalid configuration argument")
 
@@ -88,9 +88,8 @@ class FakeRuntime:
         return error
 
     def cudaDeviceGetLimit(self, value: Any, limit: int) -> int:
-        """The one that is known here."""
-        assert limit == 5
-        value._obj.value = self.granularity
+        """One of those that are known here."""
+        value._obj.value = self.limits[limit]
         return 0
 
     def cudaDeviceSetLimit(self, limit: int, value: ctypes.c_size_t) -> int:

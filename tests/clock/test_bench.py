@@ -13,6 +13,7 @@ from harness.clock import bench as benches
 from harness.clock.bench import Bench
 from harness.clock.outside import Walls
 from harness.workers.loop import Loop, Ran
+from harness.workers.worker import WorkerFailure
 
 
 class _Worker:
@@ -24,11 +25,13 @@ class _Worker:
         self.loops: list[Loop] = []
         self.turns_us: list[float] = []
         self._host_us = host_us
+        self.early = False
+        """Whether it says that a loop has ended before the marks are there."""
 
     def time(self, loop: Loop, limit_s: float, key: int | None = None, *, turn_us: float = 0.0) -> Ran:
         self.loops.append(loop)
         self.turns_us.append(turn_us)
-        return Ran(1e-3 + loop.turns * 200e-6, (loop.turns - loop.marked) * 200e-6, "")
+        return Ran(1e-3 + loop.turns * 200e-6, (loop.turns - loop.marked) * 200e-6, "", self.early)
 
     def times(self, loop: Loop, outputs: str = "") -> Any:
         launched_us = (loop.turns - 1) * self._host_us
@@ -36,7 +39,9 @@ class _Worker:
 
 
 def bench_of(worker: _Worker, call_bytes: int = 1000) -> Bench:
-    oracle: Any = SimpleNamespace(output_specs=[], buffers_move=False, call_bytes=call_bytes, draws=False)
+    oracle: Any = SimpleNamespace(
+        output_specs=[], buffers_move=False, call_bytes=call_bytes, output_bytes=call_bytes, draws=False
+    )
     bench = Bench(worker, oracle, None, itertools.count(), call_limit_s=1.0)  # type: ignore[arg-type]
     bench.mode = "device"
     return bench
@@ -55,6 +60,16 @@ def test_loops_of_the_probe_are_run_as_the_other_process_s_loops_are() -> None:
     assert walls.calls == 80
     # Nobody looks for the end while the device still idles and empties L2.
     assert all(0 < turn_us < 160.0 for turn_us in worker.turns_us)
+
+
+def test_a_loop_that_is_said_to_have_ended_before_its_device_had_is_no_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Bench, "put_fresh", lambda _, count: [(0, 0)] * count)
+    worker = _Worker()
+    worker.early = True
+    with pytest.raises(benches.OutputChanged):
+        bench_of(worker).find_memory(4)
+    with pytest.raises(WorkerFailure):
+        bench_of(worker).probe_loops(Walls(40), "device", 60.0)
 
 
 def test_on_a_cpu_short_loops_and_long_ones_say_what_a_turn_takes() -> None:

@@ -34,12 +34,12 @@ class _Still:
         return Reading()
 
 
-def agreed(single_us: float, confirmed: bool) -> Agreement:
+def agreed(single_us: float, confirmed: bool, tolerance_us: float = 1.0) -> Agreement:
     outside_us = single_us if confirmed else 10 * single_us
     return Agreement(
         outside_us=outside_us,
         inside_us=single_us,
-        tolerance_us=1.0,
+        tolerance_us=tolerance_us,
         whole_us=single_us,
         whole_tolerance_us=1.0,
         single_us=single_us,
@@ -116,6 +116,37 @@ def test_what_was_held_against_a_probe_on_a_busy_device_confirms_nothing(monkeyp
     stage._confirm(stage._probe_alone(), [[10.0] * 10] * 2, 0.0)
     assert judge(stage._evidence).reason.code == "device.unsteady"
     assert "went on working for the submission" in judge(stage._evidence).reason.message
+
+
+@pytest.mark.parametrize(
+    ("call_us", "tolerance_us", "kind", "known"),
+    [
+        (2.0, 9.0, "cuda", True),
+        (2.0, 11.0, "cuda", False),
+        (0.0, 350.0, "cuda", False),
+        (200.0, 190.0, "cuda", True),
+        (200.0, 210.0, "cuda", False),
+        (200.0, 4000.0, "cpu", True),
+    ],
+)
+def test_clocks_that_could_be_further_apart_than_a_call_takes_confirm_nothing(
+    monkeypatch: pytest.MonkeyPatch, call_us: float, tolerance_us: float, kind: str, known: bool
+) -> None:
+    """Work that was left undone is not accepted for a busy host that nobody can see it on."""
+    asked: list[None] = []
+
+    def agreement(*_: object, **__: object) -> Agreement:
+        asked.append(None)
+        return agreed(call_us, True, tolerance_us)
+
+    monkeypatch.setattr(stages, "agreement", agreement)
+    stage = stage_without_a_device(kind, idle=True)
+    stage._loops, stage._block = lambda *_: ([Walls(100)], Walls(100)), lambda *_: None
+    stage._confirm(stage._probe_alone(), [[call_us] * 10] * 2, 0.0)
+    assert len(asked) == (1 if known else 3)  # it may be quieter the next time
+    judged = judge(stage._evidence).reason
+    assert (judged.code == "device.unsteady") is not known
+    assert known or "processors or the device busy" in judged.message
 
 
 def test_the_clock_s_steps_are_those_of_the_clean_process() -> None:

@@ -61,6 +61,7 @@ def turns_of(cuda: FakeCuda, calls: list[Any], **changes: Any) -> Turns:
         "mode": "device",
         "queue_us": 250.0,
         "warm": False,
+        "begin": lambda: cuda.log.append("begin"),
         "before": lambda turn: cuda.log.append(f"before {turn}"),
         "after": lambda turn, result: cuda.log.append(f"after {turn} {result}"),
         "marked": 0,
@@ -94,7 +95,17 @@ def test_a_call_stands_alone_between_its_events_behind_idling_and_a_cold_cache(
     turns = turns_of(cuda, [call_of(cuda, "a"), call_of(cuda, "b", 3), None])
     assert ran(cuda, clock, turns) == [
         "sleep 1600000",  # in which the host gets ahead
-        *("before 0", "sleep 500000", "zero_ flush", "record(1)", "add_ a", "record(2)", "after 0 a", "record(3)"),
+        *(
+            "before 0",
+            "sleep 500000",
+            "begin",
+            "zero_ flush",
+            "record(1)",
+            "add_ a",
+            "record(2)",
+            "after 0 a",
+            "record(3)",
+        ),
         *("before 1", "sleep 500000", "zero_ flush", "record(4)", *["add_ b"] * 3, "record(5)", "after 1 b"),
         *("record(6)", "before 2", "sleep 500000", "zero_ flush", "record(7)", "record(8)", "after 2 None"),
         "record(9)",
@@ -137,6 +148,7 @@ def test_a_warm_call_is_made_twice_and_nothing_comes_between_but_idling(cuda: Fa
     log = ran(cuda, clock, turns_of(cuda, [call_of(cuda, "a")], warm=True))
     assert log == [
         "before 0",
+        "begin",  # the first call needs its input
         "add_ a",
         "sleep 500000",
         "record(1)",
@@ -152,7 +164,7 @@ def test_a_warm_call_is_made_twice_and_nothing_comes_between_but_idling(cuda: Fa
 def test_by_the_hosts_clock_the_device_is_waited_for_before_and_after(cuda: FakeCuda, clock: CudaClock) -> None:
     log = ran(cuda, clock, turns_of(cuda, [call_of(cuda, "a")] * 2, mode="host"))
     turn = ["zero_ flush", "wait", "add_ a", "wait"]
-    assert log == ["before 0", *turn, "after 0 a", "before 1", *turn, "after 1 a", "last", "wait"]
+    assert log == ["begin", "before 0", *turn, "after 0 a", "before 1", *turn, "after 1 a", "last", "wait"]
     assert clock.readings()[0] == clock.readings()[1]
     assert len(clock.readings()[0]) == 2
 
@@ -161,12 +173,12 @@ def test_before_a_loop_limits_are_set_back_and_the_device_is_woken(
     cuda: FakeCuda, runtime: FakeRuntime, clock: CudaClock
 ) -> None:
     clock.get_ready(turns_of(cuda, [None]))
-    assert cuda.log == ["limit 6 0", "reset L2", "sleep 2000000", "wait"]
+    assert cuda.log == ["reset L2", "sleep 2000000", "wait"]
     clock.run(turns_of(cuda, [None]))
     cuda.log.clear()
     clock.get_ready(turns_of(cuda, [None]))  # it has not had the time to fall asleep
-    assert cuda.log == ["limit 6 0", "reset L2", "wait"]
-    runtime.granularity = 128  # as a submission sets it
+    assert cuda.log == ["reset L2", "wait"]
+    runtime.limits |= {5: 128, 6: 32 << 20}  # as a submission sets them
     cuda.log.clear()
     clock.get_ready(turns_of(cuda, [None]))
     assert cuda.log == ["limit 5 64", "limit 6 0", "reset L2", "wait"]

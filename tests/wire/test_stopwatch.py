@@ -134,7 +134,8 @@ def test_marks_that_come_after_the_end_are_none(ends: Ends, first: tuple[int, ..
     thread = ends.working(act)
     found = ends.time(marks=True)
     thread.join()
-    assert not found.done
+    assert found.done
+    assert not found.in_order
 
 
 @pytest.mark.parametrize("lacking", [0, 1])
@@ -151,7 +152,8 @@ def test_a_loop_without_its_marks_has_not_ended_as_it_has_to(ends: Ends, lacking
         thread = ends.working(act)
         found = ends.time(marks=True)
         thread.join()
-        assert found.done == (not number)
+        assert found.done
+        assert found.in_order == (not number)
 
 
 def test_an_end_that_was_said_before_is_no_end(ends: Ends) -> None:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.wire import transfer
-from harness.wire.transfer import ALIGN, ByteStream, TensorSpec, flat_bytes, in_index_order, is_dense
+from harness.wire.transfer import ALIGN, ByteStream, TensorSpec, flat_bytes, in_index_order, is_dense, packed
 from harness.wire.window import HostWindow, create
 
 DTYPES = [torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.bool, torch.uint8, torch.complex64]
@@ -66,6 +66,31 @@ def test_gaps_and_overlaps_are_made_plain(tensor: torch.Tensor) -> None:
     (copy,) = copy_through([tensor], 4096)
     assert copy.is_contiguous()
     assert torch.equal(copy, tensor)
+
+
+@settings(deadline=None)
+@given(data=st.data(), dtype=st.sampled_from([torch.float32, torch.uint8, torch.complex64]))
+def test_whatever_lies_in_memory_keeps_its_order_without_its_gaps(data: st.DataObject, dtype: torch.dtype) -> None:
+    sizes = data.draw(st.lists(st.integers(0, 4), max_size=4))
+    base = torch.randint(0, 100, sizes).to(dtype)
+    cuts = [slice(data.draw(st.integers(0, 2)), None, data.draw(st.integers(1, 2))) for _ in sizes]
+    tensor = base[tuple(cuts)].permute(data.draw(st.permutations(range(len(sizes)))))
+    if dtype.is_complex and data.draw(st.booleans()):
+        tensor = tensor.conj()
+    if data.draw(st.booleans()):
+        tensor = tensor.unsqueeze(0).expand(3, *tensor.shape)
+    assert is_dense(packed(tensor))
+    assert torch.equal(packed(tensor), tensor)
+    assert torch.equal(
+        flat_bytes(tensor, in_storage_order=True), flat_bytes(packed(tensor).resolve_conj(), in_storage_order=True)
+    )
+    (copy,) = copy_through([tensor], 4096)
+    assert torch.equal(copy, tensor)
+
+
+def test_a_transposed_output_with_gaps_is_not_turned_around() -> None:
+    tensor = torch.rand(6, 20).t()[:16]
+    assert packed(tensor).stride() == TensorSpec.of(tensor).strides == (1, 16)
 
 
 @pytest.mark.parametrize(
