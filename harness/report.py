@@ -248,9 +248,9 @@ class Measurement(_Model):
     """The time of one call."""
 
     median_us: float
-    """Median over the samples, microseconds."""
+    """Median over the samples, microseconds; of several processes the mean of their medians."""
     ci95_us: tuple[float, float]
-    """95 % confidence interval of the median, microseconds."""
+    """95 % confidence interval of that, microseconds."""
     mean_us: float
     """Mean over the samples, microseconds."""
     min_us: float

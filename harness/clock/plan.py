@@ -37,7 +37,7 @@ class Goal:
     """Blocks of each side at least: fewer leave the interval to what is assumed about them."""
     max_blocks: int = 40
     """Blocks of each side at most."""
-    block_s: float = 0.06
+    block_s: float = 0.045
     """Seconds that one block should take, all its overhead included."""
     max_block_calls: int = 20
     """Calls of one block at most."""

@@ -551,13 +551,28 @@ class TimeStage:
         """How many times as fast as `baseline`, and its interval."""
         above, below = plan.blocks[baseline], plan.blocks["candidate"]
         steps = plan.step_us[baseline], plan.step_us["candidate"]
-        tops, bottoms = (
-            median_of(list(itertools.chain(*blocks)), step) for blocks, step in zip((above, below), steps, strict=True)
-        )
-        sides: tuple[tuple[Side, float], ...] = (baseline, tops), ("candidate", bottoms)
-        unknown = [self._unsure_us(side) / max(median, 1e-9) for side, median in sides]
-        interval = widened_ratio(ratio_interval(above, below, steps=steps), math.hypot(*unknown))
-        return tops / max(bottoms, 1e-9), self._believed(interval)
+        medians: dict[Side, float] = {side: self._median_us(plan, side) for side in (baseline, "candidate")}
+        unknown = [self._unsure_us(side) / max(median, 1e-9) for side, median in medians.items()]
+        low, high = widened_ratio(ratio_interval(above, below, steps=steps), math.hypot(*unknown))
+        if len(self._processes) > 1 and not math.isinf(high):
+            # Drawn around the median of the calls of all processes together.
+            moved = median_of(list(itertools.chain(*below)), steps[1]) / max(medians["candidate"], 1e-9)
+            low, high = low * moved, high * moved
+        return medians[baseline] / max(medians["candidate"], 1e-9), self._believed((low, high))
+
+    def _process_medians_us(self, plan: Plan, side: Side) -> list[float]:
+        """Of each of the processes, which blocks were measured in by turns."""
+        count, blocks = self._count(side), plan.blocks[side]
+        # A stage that was cut short may not have come to the last of them.
+        return [
+            median_of(list(itertools.chain(*blocks[number::count])), plan.step_us[side])
+            for number in range(min(count, len(blocks)))
+        ]
+
+    def _median_us(self, plan: Plan, side: Side) -> float:
+        """The median of a process; of several their mean, which moves less than a median of all calls does: there are
+        quick and slow processes, and few of either."""
+        return statistics.fmean(self._process_medians_us(plan, side))
 
     def _unsure_us(self, side: Side) -> float:
         """How far the process, or the mean of some, may be from others: half of a 95 % interval, microseconds."""
@@ -575,19 +590,20 @@ class TimeStage:
         blocks, step_us = plan.blocks[side], plan.step_us[side]
         samples = [sample for block in blocks for sample in block]
         mode = self._bench(side).mode
-        count = self._count(side)
-        median_us = median_of(samples, step_us)
+        medians_us, median_us = self._process_medians_us(plan, side), self._median_us(plan, side)
+        # Drawn around the median of the calls of all processes together.
+        pooled_us = median_of(samples, step_us)
+        low_us, high_us = widened(median_interval(blocks, step=step_us), pooled_us, self._unsure_us(side))
+        moved_us = median_us - pooled_us
         return Measurement(
             median_us=median_us,
-            ci95_us=self._believed(widened(median_interval(blocks, step=step_us), median_us, self._unsure_us(side))),
+            ci95_us=self._believed((max(0.0, low_us + moved_us), high_us + moved_us)),
             mean_us=statistics.fmean(samples),
             min_us=min(samples),
             warm_us=warm_us,
             samples_us=samples,
             block_sizes=[len(block) for block in blocks],
-            process_medians_us=[]
-            if count == 1
-            else [median_of(list(itertools.chain(*blocks[number::count])), step_us) for number in range(count)],
+            process_medians_us=medians_us if len(medians_us) > 1 else [],
             method=_METHODS[self._device.type, mode],
             step_us=step_us,
             host_bound=self._device.type == "cuda" and mode == "host",
