@@ -22,7 +22,7 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Protocol
 
@@ -32,6 +32,8 @@ from harness.machine.locks import DeviceBusy, DeviceLock
 from harness.workers.process import Terms, WorkerProcess
 
 if TYPE_CHECKING:
+    import torch
+
     from harness.clock.health import DeviceProbe
     from harness.machine.device import Device
     from harness.machine.place import Place
@@ -78,14 +80,17 @@ class PreparedWorkers:
         contexts: bool = True,
         once: bool = False,
         stale_s: float = STALE_S,
+        rehearse: Callable[[torch.device], None] | None = None,
     ) -> None:
-        """`count`: as many as a grading takes: one for each baseline, and on a GPU three for a candidate.
+        """`count`: as many as a grading takes: one for each baseline, and on a GPU four for a candidate.
 
         Without `contexts` only torch is imported ahead: for a device that several processes take turns on, whose
         submissions are imported while another one has it. `once`: for a process that ends after its first grading.
+        `rehearse`: called once with a GPU, its lock held, when this process's own context on it was made.
         """
         self._device, self._contexts, self._once, self._stale_s = device, contexts, once, stale_s
         self._terms = Terms(sandbox, device.place, None)
+        self._rehearse = rehearse
         self._slots = [_Slot() for _ in range(count or _COUNTS[device.kind])]
         self._changing = threading.Lock()
         self._opening = threading.Lock()
@@ -268,6 +273,8 @@ class PreparedWorkers:
                 if any(slot.importing for slot in self._slots):
                     return  # it measures the device, the first time: not beside that
                 self._own = _OwnContext(self._device, self._terms.sandbox)
+                if self._rehearse is not None:
+                    self._rehearse(worker.torch_device)
             before = self._own.memory_used()
             worker.open_device()
             worker.rehearse()

@@ -53,12 +53,13 @@ def _prepared(device: str, sandbox: str) -> PreparedWorkers:
     import harness.grading.grader  # noqa: F401 - brings torch, which takes seconds
     from harness import sandbox as sandboxes
     from harness.build.toolchain import MissingCompiler, discover
+    from harness.grading.rehearsal import rehearse
     from harness.machine.device import open_device
     from harness.workers.prepared import PreparedWorkers
 
     with contextlib.suppress(MissingCompiler):
         discover()
-    return PreparedWorkers(open_device(device), sandboxes.by_name(sandbox), once=True)
+    return PreparedWorkers(open_device(device), sandboxes.by_name(sandbox), once=True, rehearse=rehearse)
 
 
 def _grade(work: dict[str, Any], out: TextIO, prepared: PreparedWorkers) -> str:
