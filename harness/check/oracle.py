@@ -38,15 +38,35 @@ class Oracle:
         """The tensors of an output, as the last call gave them."""
         self.buffers_move = False
         """Whether a call of the reference changes its buffers, as BatchNorm in training mode does."""
+        self._keeping = False
+
+    @contextlib.contextmanager
+    def keeping_generators(self) -> Iterator[None]:
+        """Inside, the caller's random number generators are put back once, at the end: for many short calls."""
+        with self._generators_kept():
+            self._keeping = True
+            try:
+                yield
+            finally:
+                self._keeping = False
+
+    def _generators_kept(self) -> AbstractContextManager[None]:
+        return contextlib.nullcontext() if self._keeping else _generators_kept(self._device)
+
+    @contextlib.contextmanager
+    def _seeded(self, seed: int) -> Iterator[None]:
+        with self._generators_kept():
+            _set_generators(seed, self._device)
+            yield
 
     def init_inputs(self, seed: int) -> list[Any]:
         """The constructor's arguments, on the CPU."""
-        with _seeded(seed, self._device):
+        with self._seeded(seed):
             return self._passable(self._module.get_init_inputs(), torch.device("cpu"), "get_init_inputs")
 
     def construct(self, arguments: Sequence[Any], seed: int) -> None:
         """Build the reference model on the CPU from a seed and move it to the device."""
-        with _seeded(seed, self._device), self._module.blaming("Model(...)"):
+        with self._seeded(seed), self._module.blaming("Model(...)"):
             model = self._module.Model(*arguments)
             self._model = model.to(self._device) if isinstance(model, torch.nn.Module) else model
         self._initial_buffers = {name: buffer.clone() for name, buffer in self._buffers()}
@@ -68,7 +88,7 @@ class Oracle:
     def pool(self, seeds: Sequence[int]) -> list[list[Any]]:
         """Fresh arguments for each seed."""
         made = []
-        with _generators_kept(self._device), torch.device(self._device), _nothing_uninitialised():
+        with self._generators_kept(), torch.device(self._device), _nothing_uninitialised():
             for seed in seeds:
                 _set_generators(seed, self._device)
                 made.append(self._passable(self._module.get_inputs(), self._device, "get_inputs"))
@@ -86,7 +106,7 @@ class Oracle:
         # Before the reference runs, which may change what it is given.
         judge = self._judge(inputs) if self._module.has_judge else None
         before = [(buffer, buffer._version) for _, buffer in self._buffers()]
-        with _seeded(call_seed, self._device), torch.no_grad(), self._module.blaming("Model.forward"):
+        with self._seeded(call_seed), torch.no_grad(), self._module.blaming("Model.forward"):
             drawn = _generator_state(self._device)
             returned = self._model(*inputs)
             self.draws |= _generator_state(self._device) != drawn
@@ -112,7 +132,7 @@ class Oracle:
         kept = [leaf.clone() for leaf in leaves]
 
         def judge(output: Any, expected: Any) -> str | None:
-            with _generators_kept(self._device), torch.no_grad(), torch.device(self._device):
+            with self._generators_kept(), torch.no_grad(), torch.device(self._device):
                 given = put_together(skeleton, [leaf.clone() for leaf in kept])
                 return self._module.judge(given, output, expected)
 
@@ -127,7 +147,7 @@ class Oracle:
         self, model: Any, inputs: list[Any], call_seed: int, within: AbstractContextManager[Any] | None
     ) -> Any:
         """What another form of the reference model returns for these inputs; `within` is entered around the call."""
-        with _seeded(call_seed, self._device), torch.no_grad(), within or contextlib.nullcontext():
+        with self._seeded(call_seed), torch.no_grad(), within or contextlib.nullcontext():
             return model(*inputs)
 
     def _buffers(self) -> list[tuple[str, torch.Tensor]]:
@@ -173,13 +193,6 @@ def _nothing_uninitialised() -> Iterator[None]:
     finally:
         deterministic.fill_uninitialized_memory = filling
         torch.set_deterministic_debug_mode(before)
-
-
-@contextlib.contextmanager
-def _seeded(seed: int, device: torch.device) -> Iterator[None]:
-    with _generators_kept(device):
-        _set_generators(seed, device)
-        yield
 
 
 def _set_generators(seed: int, device: torch.device) -> None:

@@ -101,6 +101,8 @@ class Bench:
         self.mode: Literal["device", "host"] = "device" if worker.torch_device.type == "cuda" else "host"
         self.queue_us = _QUEUE_MIN_US
         """Queued before each call of a batch; loops that it is held against must queue the same."""
+        self.single_queue_us = QUEUE_US
+        """The same before a single call."""
 
     @property
     def loop(self) -> Loop:
@@ -131,7 +133,7 @@ class Bench:
             host_us = statistics.median(sample.host_us for sample in behind)
             elapsed_us = statistics.median(sample.elapsed_us for sample in behind)
             # The host's own figure is not all: a call that gets shorter behind a longer queue was waiting for the host.
-            longer_us = statistics.median(self.single(queue_us=_LONGER * QUEUE_US).elapsed_us for _ in range(3))
+            longer_us = statistics.median(self.single(longer=_LONGER).elapsed_us for _ in range(3))
             waited = elapsed_us - longer_us > max(_WAITED_US, _WAITED_SHARE * elapsed_us)
             if host_us > _HIDDEN_US + flush_us or waited:
                 self.mode = "host"
@@ -189,8 +191,9 @@ class Bench:
         self.worker.put("pool", pool if key is None else masked(pool, key))
         return seeds
 
-    def single(self, seeds: tuple[int, int] | None = None, *, queue_us: float = QUEUE_US, warm: bool = False) -> Sample:
-        """One call, on an input that is made now unless `seeds` says that it is there already."""
+    def single(self, seeds: tuple[int, int] | None = None, *, longer: float = 1.0, warm: bool = False) -> Sample:
+        """One call, on an input that is made now unless `seeds` says that it is there already. `longer`: how many times
+        as long as usual the device idles before it."""
         key = None if seeds else secrets.randbits(_KEY_BITS)
         inputs_seed, call_seed = seeds or self.put_fresh(key=key)[0]
         loop = replace(
@@ -198,7 +201,7 @@ class Bench:
             turns=1,
             inputs="pool",
             seeds=self._call_seeds([call_seed]),
-            queue_us=queue_us,
+            queue_us=longer * self.single_queue_us,
             warm=warm,
             sealed=seeds is None,
         )
@@ -216,12 +219,12 @@ class Bench:
 
     def own_singles(self, kind: Own, count: int) -> list[float]:
         """Readings of single turns with a call of our own: what the clock says in just the way it does for `single`."""
-        loop = replace(self.loop, turns=1, kind=kind, queue_us=QUEUE_US, restore_buffers=False)
+        loop = replace(self.loop, turns=1, kind=kind, queue_us=self.single_queue_us, restore_buffers=False)
         return readings_alone(self.worker, loop, count)
 
     def probe_singles(self, count: int) -> tuple[list[float], list[float]]:
         """Readings and walls, microseconds, of copies of tensors like the outputs, in just the way of `single`."""
-        loop = replace(self._probes(1, self.mode, QUEUE_US), inputs="pool")
+        loop = replace(self._probes(1, self.mode, self.single_queue_us), inputs="pool")
         readings, walls = [], []
         for _ in range(count):
             key = secrets.randbits(_KEY_BITS)
@@ -307,10 +310,10 @@ class Bench:
         calls = self._call_seeds([call for _, call in seeds])
         loop = replace(self.loop, turns=turns, inputs="pool", sealed=True, seeds=calls, marked=marked)
         ran = self.worker.time(loop, self._limit_s * turns, turn_us=self._turn_us(loop))
-        if ran.early:
-            # Whoever says so has outputs that nobody has computed yet.
-            raise OutputChanged
         timed = self.worker.times(loop, "batch")
+        if ran.early:
+            # When that was said, nobody had computed its outputs.
+            raise OutputChanged
         if walls is not None:
             walls.add(ran.wall_s, ran.span_s, timed.elapsed_us, timed.around_us)
             walls.copied |= any(leaf.copied for output in timed.outputs for leaf in output.leaves)

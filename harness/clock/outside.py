@@ -349,7 +349,7 @@ def agreement(
         single_us=single.us,
         single_tolerance_us=_SIGMAS * (alone + processes).error_us + rounding_us + apart_us + skew_us,
         single_outside_us=single.us + more_us,
-        single_outside_tolerance_us=walls_us + rounding_us + apart_us,
+        single_outside_tolerance_us=walls_us + rounding_us + apart_us + copies_us,
         calls=measured.calls,
     )
 

@@ -37,8 +37,10 @@ class Goal:
     """Blocks of each side at least: fewer leave the interval to what is assumed about them."""
     max_blocks: int = 40
     """Blocks of each side at most."""
-    block_s: float = 0.045
-    """Seconds that one block should take, all its overhead included."""
+    block_s: float = 0.055
+    """Seconds that one block of the candidate should take, all its overhead included."""
+    baseline_share: float = 0.5
+    """The same of another side's, over that: what a call of the submission takes is what is asked for above all."""
     max_block_calls: int = 20
     """Calls of one block at most."""
     max_unsteady: int = 20
@@ -48,7 +50,7 @@ class Goal:
         counts = (self.min_blocks, self.max_blocks - self.min_blocks + 1, self.max_block_calls)
         if min(counts) < 1 or self.max_unsteady < 0:
             raise ValueError(f"no such goal: {self}")
-        if not (self.relative_half_width >= 0 and self.budget_s > 0 and self.block_s > 0):
+        if not (self.relative_half_width >= 0 and min(self.budget_s, self.block_s, self.baseline_share) > 0):
             raise ValueError(f"no such goal: {self}")
 
 
@@ -86,7 +88,8 @@ class Plan:
 
     def calls(self, side: Side) -> int:
         """Calls of one block."""
-        fitting = int(self.goal.block_s / max(self.call_s[side], 1e-9))
+        block_s = self.goal.block_s * (1.0 if side == "candidate" else self.goal.baseline_share)
+        fitting = int(block_s / max(self.call_s[side], 1e-9))
         return min(self.goal.max_block_calls, max(1, fitting))
 
     def replace_last(self, side: Side, why: str) -> bool:

@@ -1,4 +1,4 @@
-"""The submission's processes on the bench: one, or three where a call is so short that it matters in which it runs.
+"""The submission's processes on the bench: one, or four where a call is so short that it matters in which it runs.
 
 A driver puts a process's code, queues and clocks now here and now there, and for a kernel of 5 us that is one per cent
 of its time or more, from the first call of a process to its last. Blocks are measured in the processes by turns.
@@ -27,6 +27,11 @@ class Processes:
     def bench(self) -> Bench:
         """The one whose turn it is."""
         return self._benches[self._now]
+
+    @property
+    def benches(self) -> list[Bench]:
+        """All of them."""
+        return self._benches
 
     @property
     def singles(self) -> list[tuple[float, float]]:

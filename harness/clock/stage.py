@@ -178,7 +178,7 @@ class TimeStage:
 
     def run(self, goal: Goal, on_block: Callable[[str], None]) -> None:
         """Measure until the goal is met. What was found goes to the evidence; a wrong timed output ends it early."""
-        with _quick_turns():
+        with _quick_turns(), self._oracle.keeping_generators():
             self._run(goal, on_block)
 
     def _run(self, goal: Goal, on_block: Callable[[str], None]) -> None:
@@ -395,12 +395,14 @@ class TimeStage:
             confirmed = self._idle and all(each.confirmed and self._is_known(each) for each in found)
             if self._wrong() or confirmed or attempt == _ROUNDS - 1:
                 break
+            # A host that was not ahead of the device has more time then.
+            for bench in (self._baselines["reference"], *self._processes.benches):
+                bench.single_queue_us *= 2
             # What has changed since the blocks were measured, or disturbed the clean process, is no disagreement.
             with self._alone("reference") as idle, self._blaming("reference"):
                 self._idle = idle
                 clean = self._probe_alone(self._baselines["reference"], self._processes.bench)
             for _ in self._each_process():
-                # A host that was not ahead of the device has more time then.
                 self._processes.bench.queue_us *= 2
                 self._processes.singles.clear()
                 self._block("candidate", min(20, max(3, len(blocks[0]))), _LOOKED_AT)

@@ -170,6 +170,7 @@ class KernelBenchModule(ReferenceModule):
     def __init__(self, text: ReferenceText, args: Mapping[str, object]) -> None:
         super().__init__(Authored(text.source, text.where), text.where)
         self._args = args
+        self._takes: dict[str, tuple[Any, bool, frozenset[str]]] = {}
         self._namespace = self._authored.namespace
         for required in REQUIRED_NAMES:
             if not callable(self._namespace.get(required)):
@@ -191,19 +192,28 @@ class KernelBenchModule(ReferenceModule):
 
     def _call_for_list(self, name: str) -> list[Any]:
         with self.blaming(name):
-            value = self._namespace[name](**self._keywords(self._namespace[name]))
+            value = self._namespace[name](**self._keywords(name))
         if not isinstance(value, list | tuple):
             raise ProblemError(
                 f"{self._where}: {name} returned {type(value).__name__}; it must return a list of arguments."
             )
         return list(value)
 
-    def _keywords(self, function: Callable[..., object]) -> dict[str, object]:
-        parameters = inspect.signature(function).parameters.values()
-        takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
-        taken = {parameter.name for parameter in parameters if parameter.kind in _KEYWORD_KINDS}
+    def _keywords(self, name: str) -> dict[str, object]:
+        function = self._namespace[name]
+        if self._takes.get(name, (None,))[0] is not function:
+            # Looked at once: inputs are made hundreds of times in a grading.
+            self._takes[name] = function, *_takes(function)
+        _, takes_any, taken = self._takes[name]
         # Copied, so that an author who appends to a list argument does not change the workload.
         return {name: copy.deepcopy(value) for name, value in self._args.items() if takes_any or name in taken}
+
+
+def _takes(function: Callable[..., object]) -> tuple[bool, frozenset[str]]:
+    """Whether a function takes any keyword, and which by name."""
+    parameters = inspect.signature(function).parameters.values()
+    takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
+    return takes_any, frozenset(parameter.name for parameter in parameters if parameter.kind in _KEYWORD_KINDS)
 
 
 _KEYWORD_KINDS = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)

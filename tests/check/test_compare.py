@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.check.compare import Expected, Unusable, check_form, compare, worst
+from harness.check.compare import Expected, Unusable, _Tally, check_form, compare, worst
 from harness.load.spec import Tolerance
 from harness.report import LeafReport
 from harness.wire.transfer import flat_bytes
@@ -171,6 +171,31 @@ def test_pieces_make_no_difference(elements: int, seed: int) -> None:
     for name in ("ok", "outside", "max_abs_error", "max_rel_error", "worst_index", "worst_value"):
         assert getattr(whole, name) == getattr(cut, name)
     assert whole.rms_error == pytest.approx(cut.rms_error)
+
+
+@settings(deadline=None)
+@given(
+    values=st.lists(
+        st.tuples(*[st.sampled_from([0.0, -0.0, 1.0, 1.0001, -3.0, 1e-40, 1e300, math.inf, -math.inf, math.nan])] * 2),
+        min_size=1,
+        max_size=6,
+    ),
+    dtype=st.sampled_from([torch.float64, torch.float32, torch.float16]),
+    tolerance=st.sampled_from([0.0, 1e-4, 1.0, 1e308]),
+)
+def test_the_short_way_for_finite_numbers_gives_the_same_figures(
+    values: list[tuple[float, float]], dtype: torch.dtype, tolerance: float
+) -> None:
+    got, wanted = (torch.tensor(column, dtype=torch.float64).to(dtype) for column in zip(*values, strict=True))
+    expected = Expected.of(wanted, Tolerance(atol=tolerance, rtol=tolerance))
+    kept = got.clone(), expected.leaves[0].flat.clone()
+    (shorter,) = compare(expected, [(0, 0, flat_bytes(got))], 1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_Tally, "_add_finite", lambda *_: False)
+        (longer,) = compare(expected, [(0, 0, flat_bytes(got))], 1)
+    assert shorter.model_dump_json() == longer.model_dump_json()
+    for now, before in zip((got, expected.leaves[0].flat), kept, strict=True):
+        assert torch.equal(now.nan_to_num(nan=7.0), before.nan_to_num(nan=7.0))
 
 
 def test_missing_bytes_are_not_a_match() -> None:

@@ -57,8 +57,10 @@ def stage_without_a_device(kind: str, *, idle: bool) -> Any:
     stage._device, stage._times, stage._flush_us = torch.device(kind), 2, 100.0
     stage._oracle = SimpleNamespace(call_bytes=8, output_bytes=8)
     stage._evidence, stage._watch = Evidence(), Watch(_Still())  # type: ignore[arg-type]
-    stage._baselines, stage._compared, stage._idle = {"reference": None}, [], True
-    bench = SimpleNamespace(mode="host", queue_us=0.0, worker=None, fitting=lambda _: 100)
+    stage._baselines, stage._compared, stage._idle = {"reference": SimpleNamespace(single_queue_us=600.0)}, [], True
+    bench = SimpleNamespace(
+        mode="host", queue_us=0.0, single_queue_us=600.0, worker=SimpleNamespace(), fitting=lambda _: 100
+    )
     stage._processes = Processes(bench)  # type: ignore[arg-type]
 
     @contextlib.contextmanager
@@ -144,6 +146,9 @@ def test_clocks_that_could_be_further_apart_than_a_call_takes_confirm_nothing(
     stage._loops, stage._block = lambda *_: ([Walls(100)], Walls(100)), lambda *_: None
     stage._confirm(stage._probe_alone(), [[call_us] * 10] * 2, 0.0)
     assert len(asked) == (1 if known else 3)  # it may be quieter the next time
+    # A host that was not ahead of the device has more time in each further round, in all processes alike.
+    for bench in (stage._baselines["reference"], *stage._processes.benches):
+        assert bench.single_queue_us == 600.0 * 2 ** (len(asked) - 1)
     judged = judge(stage._evidence).reason
     assert (judged.code == "device.unsteady") is not known
     assert known or "processors or the device busy" in judged.message

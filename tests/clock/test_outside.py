@@ -266,6 +266,10 @@ def test_outputs_with_gaps_which_are_copied_for_their_digests_are_no_disagreemen
     def untold(number: int, around: float, readings: list[float]) -> Parts:
         return 0.0, readings
 
+    # A call that is alone has its digest in the wall as well, and nothing is told of that.
+    with_copies, without = (compared(65.0, copied=copied).single_outside_tolerance_us for copied in (True, False))
+    assert with_copies == pytest.approx(without + 2 * 5.0)
+
     # Where a device is waited for nothing is told of digests.
     waited_for = {"said": untold, "clean": untold}
     assert compared(65.0, digest_us=DIGEST_US + 8.0, copied=True, **waited_for).confirmed

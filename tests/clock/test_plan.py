@@ -129,6 +129,11 @@ def test_a_slow_reference_gets_few_calls_and_a_quick_candidate_many() -> None:
     assert plan.calls("candidate") == Goal().max_block_calls
 
 
+def test_most_of_the_time_goes_into_the_submission_s_calls() -> None:
+    plan = Plan(Goal(block_s=0.05, baseline_share=0.5), {"candidate": 0.005, "reference": 0.005, "compiled": 0.005})
+    assert [plan.calls(side) for side in plan.call_s] == [10, 5, 5]
+
+
 def test_calls_far_beyond_the_budget_end_after_one_block_and_that_is_said() -> None:
     plan = played(Goal(budget_s=1), {"candidate": 10.0, "reference": 10.0}, normal(15, 5, 0.01))
     assert plan.stopped_because == "4 times the budget of 1 s was spent after 1 block of each side"
