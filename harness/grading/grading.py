@@ -180,7 +180,7 @@ class Grading:
         workers = (candidate, *baselines.values())
         with contextlib.ExitStack() as on_device:
             # Nothing of a submission's runs in a process with a context while another grading has the device.
-            usable = self._take_device(workers, on_device) if candidate.process.opened else None
+            usable = self._take_device(workers, on_device) if candidate.process.has_context else None
             with self.course.stage("build"):
                 candidate.wait_ready()
                 candidate.import_program(self.problem.program_of(submission), self.limits.import_s)
@@ -193,6 +193,9 @@ class Grading:
             # The others get ready while the candidate is checked; nothing is timed yet.
             opened = [aside.submit(self._open_baseline, worker) for worker in baselines.values()]
             spares = crew.spare() if baselines else []
+            for worker in spares:
+                usable.hold(worker.process.device_bytes)
+                worker.process.device_bytes = 0
             spares_opened = [aside.submit(_open_spare, worker) for worker in spares]
             with self.course.stage("check"):
                 candidate.open_device()

@@ -18,7 +18,10 @@ from harness.audit.probes import KINDS, OWN
 from harness.check.compare import compare
 from harness.check.oracle import Oracle
 from harness.load.problem import Problem
+from harness.machine.device import Device
+from harness.machine.hash_image import hasher_for
 from harness.seeds import Seeds
+from harness.wire.digest import Passing, seal
 from harness.wire.mask import masked
 from harness.wire.transfer import flat_bytes
 
@@ -44,15 +47,16 @@ def get_init_inputs():
 """
 
 
-def rehearse(device: torch.device) -> None:
-    """Make a tiny reference's inputs and outputs, and look at outputs that are almost its own, on `device`."""
+def rehearse(on: Device) -> None:
+    """Make a tiny reference's inputs and outputs, and look at outputs that are almost its own, on a device."""
+    device = torch.device(on.torch_name)
     with tempfile.TemporaryDirectory(prefix="rehearsal-") as folder:
         path = Path(folder) / "tiny.py"
         path.write_text(_TINY)
         problem = Problem.load(path)
     seeds = Seeds()
     seeds.draw()
-    oracle = Oracle(problem, problem.workload(None, "cuda" if device.type == "cuda" else "cpu"), device)
+    oracle = Oracle(problem, problem.workload(None, on.kind), device)
     oracle.construct(oracle.init_inputs(1), 1)
     accuracy = Accuracy(problem.spec, oracle, seeds, device)
     for number, kind in enumerate((OWN, *KINDS)):
@@ -68,8 +72,10 @@ def rehearse(device: torch.device) -> None:
             (leaf, 0, flat_bytes(each.flat * (1.0 + torch.finfo(each.flat.dtype).eps)))
             for leaf, each in enumerate(expected.leaves)
         ]
-        for piece in pieces:
+        passing = Passing(hasher_for(on), expected.specs)
+        for piece in passing.through(pieces):
             ours.add(*piece)
+        seal(passing.root())
         compare(expected, pieces, number)
         accuracy.add(Answered(kind, inputs, number, expected, sample, ours, make))
     accuracy.release()

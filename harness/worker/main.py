@@ -33,6 +33,7 @@ def main(fd: int) -> None:
     install(channel)
     runner = Runner(channel)
     orders: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+        "touch": runner.touch,
         "open": runner.open_device,
         "look": runner.look,
         "import": runner.import_submission,

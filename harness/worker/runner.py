@@ -82,12 +82,19 @@ class Runner:
         self._stream: ByteStream | None = None
         self._timed: list[_Kept] = []
 
+    def touch(self, order: dict[str, Any]) -> dict[str, Any]:
+        """Make a context on a CUDA device, where the grader holds its lock."""
+        device = torch.device(order["device"])
+        if device.type == "cuda":
+            torch.cuda.set_device(device)
+        torch.zeros(1, device=device)
+        return {"type": "done"}
+
     def open_device(self, order: dict[str, Any]) -> dict[str, Any]:
-        """Choose the device. A CUDA device's context is made here, where the grader holds its lock."""
+        """Choose the device, and make all that the clock needs on it; the grader holds its lock."""
         self._device = torch.device(order["device"])
         if self._device.type == "cuda":
-            torch.cuda.set_device(self._device)
-            torch.zeros(1, device=self._device)
+            self.touch(order)
             self._memory = CudaMemory(self._device)
             self._clock = CudaClock(self._device, order["flush_bytes"], self._memory)
             self._hasher = GpuHasher(base64.b64decode(order["hash_image"]), self._device)

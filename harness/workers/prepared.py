@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -29,11 +30,10 @@ from typing import TYPE_CHECKING, Protocol
 from harness import sandbox as sandboxes
 from harness.machine.idle import Entry
 from harness.machine.locks import DeviceBusy, DeviceLock
+from harness.wire.frames import WireError
 from harness.workers.process import Terms, WorkerProcess
 
 if TYPE_CHECKING:
-    import torch
-
     from harness.clock.health import DeviceProbe
     from harness.machine.device import Device
     from harness.machine.place import Place
@@ -51,6 +51,9 @@ _LOOK_EVERY_S = 1.0
 _LOCK_EVERY_S = 0.2
 _RETRY_S = (1.0, 5.0, 30.0, 120.0)
 """Waits after the first, second, ... failure in a row."""
+_HELLO_EVERY_S = 0.05
+_TOUCH_S = 20.0
+"""For the context of a process that was started early: the grader may have to wait for it."""
 _PATIENCE_S = 300.0
 """For all answers of a worker until it is taken."""
 
@@ -80,7 +83,7 @@ class PreparedWorkers:
         contexts: bool = True,
         once: bool = False,
         stale_s: float = STALE_S,
-        rehearse: Callable[[torch.device], None] | None = None,
+        rehearse: Callable[[Device], None] | None = None,
     ) -> None:
         """`count`: as many as a grading takes: one for each baseline, and on a GPU four for a candidate.
 
@@ -274,7 +277,7 @@ class PreparedWorkers:
                     return  # it measures the device, the first time: not beside that
                 self._own = _OwnContext(self._device, self._terms.sandbox)
                 if self._rehearse is not None:
-                    self._rehearse(worker.torch_device)
+                    self._rehearse(self._device)
             before = self._own.memory_used()
             worker.open_device()
             worker.rehearse()
@@ -392,7 +395,10 @@ class _OwnContext:
 
 
 class EarlyWorkers:
-    """Processes that are started while the grader still imports torch. None is replaced; leaving ends the rest."""
+    """Processes that are started while the grader still imports torch, and make their contexts on a GPU meanwhile.
+
+    None is replaced; leaving ends the rest.
+    """
 
     def __init__(self, sandbox: str | None, place: Place) -> None:
         """In the sandbox of that name, or the best there is; which is found out at once."""
@@ -400,6 +406,10 @@ class EarlyWorkers:
         self._place = place
         self._sandbox = self._starting.submit(_sandbox, sandbox)
         self._started: list[Future[WorkerProcess]] = []
+        self._touching = threading.Lock()
+        self._wanted = False
+        """The grader asks for them: from here on he has the device's lock, and says what is made."""
+        self._touched: dict[WorkerProcess, Future[None]] = {}
 
     def start(self, memory_gb: float | None, count: int) -> None:
         """So many; does not wait for them."""
@@ -409,6 +419,7 @@ class EarlyWorkers:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._wanted = True
         for started in self._started:
             with contextlib.suppress(Exception):
                 started.result().close()
@@ -420,12 +431,16 @@ class EarlyWorkers:
 
     def take(self, terms: Terms, count: int) -> list[WorkerProcess]:
         """Up to `count` of them, as far as they fit."""
+        with self._touching:
+            self._wanted = True
         taken: list[WorkerProcess] = []
         while self._started and len(taken) < count:
             # What could not be started is started again by whoever needs it, who then says why it can't be.
             with contextlib.suppress(Exception):
                 process = self._started.pop(0).result()
-                if process.fits(terms):
+                if (touched := self._touched.pop(process, None)) is not None:
+                    touched.result()
+                if process.alive and process.fits(terms):
                     taken.append(process)
                 else:
                     process.close()
@@ -436,7 +451,33 @@ class EarlyWorkers:
         return self.take(terms, len(self._started))
 
     def _start(self, memory_gb: float | None) -> WorkerProcess:
-        return WorkerProcess.start(Terms(self._sandbox.result(), self._place, memory_gb))
+        process = WorkerProcess.start(Terms(self._sandbox.result(), self._place, memory_gb))
+        if self._place.kind == "cuda" and self._place.uuid is not None:
+            self._touched[process] = self._starting.submit(self._touch, process, self._place.uuid)
+        return process
+
+    def _touch(self, process: WorkerProcess, lock_name: str) -> None:
+        """Have it make its context, unless the grader asks for it first, or somebody has the device."""
+        from harness.clock.readings import source_of
+
+        while not self._wanted and process.alive:
+            if select.select([process.channel.fileno()], [], [], _HELLO_EVERY_S)[0]:
+                break
+        try:
+            with self._touching:
+                if self._wanted or not process.alive:
+                    return
+                process.greet(_TOUCH_S)
+                with DeviceLock(lock_name, wait=False).held(), source_of("cuda", lock_name) as source:
+                    before = source.full().memory_used_bytes or 0
+                    process.touch("cuda:0", _TOUCH_S)  # its environment shows it no other
+                    process.device_bytes = max(0, (source.full().memory_used_bytes or 0) - before)
+                    process.is_idle(lock_name)
+        except DeviceBusy:
+            pass
+        except (WireError, OSError, ValueError):  # the last where it was closed meanwhile
+            # The grader starts another one, and is told what is the matter.
+            process.close()
 
 
 def _sandbox(name: str | None) -> Sandbox:

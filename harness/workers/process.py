@@ -1,6 +1,7 @@
 """A worker's process before it has anything to do: sandboxed, importing torch, told nothing yet.
 
-    WorkerProcess --> starts --(hello)--> torch is there --(open)--> its context on the device is made
+    WorkerProcess --> starts --(hello)--> torch is there --(touch)--> its context on the device is made --(open)-->
+    what the grader's clock needs is there as well
 
 Needs no torch itself, so that it can be started while the grader still imports it. What is said to it, and what comes
 back, is worker.py; who has some ready before they are needed is prepared.py.
@@ -8,6 +9,7 @@ back, is worker.py; who has some ready before they are needed is prepared.py.
 
 from __future__ import annotations
 
+import secrets
 import socket
 import sys
 import time
@@ -21,7 +23,8 @@ from harness.machine.idle import Entry
 from harness.machine.spare import spare_memory
 from harness.sandbox import Command, Exit, Limits, Mount, Sandbox
 from harness.sandbox.mounts import python_mounts, torch_folder, worker_environment
-from harness.wire.frames import Channel
+from harness.wire.frames import Channel, WireError
+from harness.workers import claims
 
 if TYPE_CHECKING:
     from harness.machine.place import Place
@@ -78,10 +81,12 @@ class WorkerProcess:
     def __init__(self, terms: Terms, *, memory_bytes: int | None, wrapper: Wrapper = _BARE) -> None:
         """Raises SandboxError."""
         self.started = time.monotonic()
+        self.greeting: claims.Hello | None = None
+        """What it says when torch is imported, once that was taken in here."""
         self.hello = False
-        """Whether it has said that torch is imported."""
-        self.opened = False
-        """Whether its context on the device is made."""
+        """Whether it has said so, and torch is the grader's own."""
+        self.touched = self.opened = False
+        """Whether its context on the device is made, and whether all is there that a clock needs."""
         self.device_bytes = 0
         """Of the device's memory, that it holds while it waits, as far as that is known."""
         self.stopwatch: Stopwatch | None = None
@@ -119,6 +124,31 @@ class WorkerProcess:
     def start(cls, terms: Terms) -> WorkerProcess:
         """One on these terms. Raises SandboxError."""
         return cls(terms, memory_bytes=terms.memory_bytes())
+
+    @property
+    def has_context(self) -> bool:
+        """Whether it has one on the device."""
+        return self.touched or self.opened
+
+    def greet(self, within_s: float) -> None:
+        """Take in its hello. Raises WireError."""
+        claim = claims.parse(self.channel.receive(deadline=time.monotonic() + within_s, gone=self._gone))
+        if not isinstance(claim, claims.Hello):
+            raise WireError(f"a process began with {claim.type!r}")
+        self.greeting = claim
+
+    def touch(self, device: str, within_s: float) -> None:
+        """Have it make its context on `device`, as it knows that: the device's lock has to be held. Raises WireError
+        where that can't be done, after which it is of no use."""
+        ticket = secrets.token_hex(8)
+        self.channel.send({"type": "touch", "device": device, "ticket": ticket}, timeout=within_s)
+        claim = claims.parse(self.channel.receive(deadline=time.monotonic() + within_s, gone=self._gone))
+        if not isinstance(claim, claims.Done) or claim.ticket != ticket:
+            raise WireError(f"a context could not be made: {getattr(claim, 'message', claim.type)}")
+        self.touched = True
+
+    def _gone(self) -> bool:
+        return self.sandboxed.poll() is not None
 
     @property
     def alive(self) -> bool:

@@ -174,7 +174,7 @@ class Worker:
         submission has run."""
         if self.process.hello:
             return
-        hello = self._answer(_pending("start", _START_S), claims.Hello)
+        hello = self.process.greeting or self._answer(_pending("start", _START_S), claims.Hello)
         if hello.protocol != PROTOCOL or hello.torch != torch.__version__:
             raise WorkerFailure("protocol", "start", f"the worker runs torch {hello.torch}, not {torch.__version__}")
         self.process.hello = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,8 @@ from tiny import REFERENCE, TOML
 from harness import Report, grade, sandbox
 from harness.machine.device import open_device
 from harness.selftest.running import isolates
-from harness.workers.prepared import PreparedWorkers
+from harness.workers.prepared import EarlyWorkers, PreparedWorkers
+from harness.workers.process import Terms, WorkerProcess
 
 RIGHT = REFERENCE.replace("class Model(", "class ModelNew(")
 FACTS = """
@@ -174,3 +176,45 @@ def test_on_a_gpu_contexts_are_ready_and_known_as_idle(
             codes = {warning.code for warning in report.warnings}
             assert not codes & {"device.memory_kept", "device.shared", "device.slow"}
     assert idle(device.lock_name) == set()
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_early_ones_have_contexts_when_the_grader_asks_for_them(
+    problem_folder: Any, submission_file: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Needs one GPU with nobody else on it."""
+    from harness.machine.idle import idle
+    from harness.machine.place import likely_place
+
+    monkeypatch.setenv("HARNESS_LOCK_DIR", str(tmp_path / "locks"))
+    device = open_device("cuda")
+    place = likely_place("cuda")
+    assert place == device.place
+    with EarlyWorkers(None, place) as early:
+        early.start(None, 5)
+        until = time.monotonic() + 120
+        while len(idle(device.lock_name)) < 5 and time.monotonic() < until:
+            time.sleep(0.1)
+        report = grade(problem_folder(), submission_file(RIGHT), device="cuda", prepared=early)
+        assert report.accepted, report.reason
+        codes = {warning.code for warning in report.warnings}
+        assert not codes & {"device.memory_kept", "device.shared", "device.slow"}
+    assert idle(device.lock_name) == set()
+
+
+def test_a_process_that_was_touched_is_graded_in_as_any_other(checked: Callable[..., Report]) -> None:
+    class Touched(EarlyWorkers):
+        """All that a GPU's get, on the CPU."""
+
+        def take(self, terms: Terms, count: int) -> list[WorkerProcess]:
+            processes = super().take(terms, count)
+            for process in processes:
+                process.greet(60)
+                process.touch("cpu", 60)
+            return processes
+
+    place = open_device("cpu").place
+    with Touched(None, place) as early:
+        early.start(None, 1)
+        report = checked(RIGHT, early)  # type: ignore[arg-type]
+        assert report.accepted, report.reason

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-import torch
 
 from harness.audit import accuracy
 from harness.audit.probes import KINDS, OWN
 from harness.grading import rehearsal
+from harness.machine.device import open_device
 
 
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
@@ -21,5 +21,5 @@ def test_all_kinds_of_input_are_judged_and_found_right(device: str, monkeypatch:
         return found
 
     monkeypatch.setattr(accuracy.Accuracy, "_judged", seen)
-    rehearsal.rehearse(torch.device(device))
+    rehearsal.rehearse(open_device(device))
     assert judged == [(kind, [False]) for kind in (OWN, *KINDS)]

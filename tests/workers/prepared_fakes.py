@@ -33,7 +33,7 @@ if {slow!r}:
 channel.send({{"type": "hello", "protocol": PROTOCOL, "torch": {torch!r}, "python": "3"}})
 while True:
     order = channel.receive(take_fds=True)
-    if order["type"] == "look" and {lost!r}:
+    if order["type"] == "look" and {lost!r} or order["type"] == "touch" and {untouchable!r}:
         channel.send({{"type": "failed", "ticket": order["ticket"], "category": "cuda", "message": "context lost",
                       "error": "", "traceback": "", "evidence": {{}}}})
         continue
@@ -53,12 +53,21 @@ class QuickSandbox(PlainSandbox):
         """Whether a worker needs a minute before it says that it is there."""
         self.lost = False
         """Whether contexts are lost by the time that somebody looks."""
+        self.untouchable = False
+        """Whether a context can't be made ahead."""
 
     def start(self, command: Command, limits: Limits) -> Sandboxed:
         if self.broken:
             raise SandboxError("there is no room")
         (fd,) = command.pass_fds
-        script = _SPEAKS.format(folder=_FOLDER, fd=fd, torch=torch.__version__, lost=self.lost, slow=self.slow)
+        script = _SPEAKS.format(
+            folder=_FOLDER,
+            fd=fd,
+            torch=torch.__version__,
+            lost=self.lost,
+            slow=self.slow,
+            untouchable=self.untouchable,
+        )
         self.limits.append(limits)
         self.started.append(
             super().start(dataclasses.replace(command, argv=(sys.executable, "-S", "-c", script)), limits)

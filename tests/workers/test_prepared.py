@@ -23,6 +23,7 @@ from prepared_fakes import QuickSandbox, terms
 from harness.machine.device import Device, open_device
 from harness.machine.idle import idle
 from harness.machine.locks import DeviceLock
+from harness.machine.place import Place
 from harness.report import DeviceInfo
 from harness.sandbox import DockerSandbox, Sandbox
 from harness.workers import prepared as prepared_module
@@ -359,6 +360,59 @@ def test_early_ones_are_taken_once_and_the_rest_ends(sandbox: QuickSandbox, monk
         assert early.take(terms(sandbox, memory_gb=1.0), 1) == []
         with contextlib.closing(first), contextlib.closing(second):
             assert early.take(terms(sandbox), 1) == []
+    assert_gone(started.pid for started in sandbox.started)
+
+
+GPU = Place("cuda", 0, "GPU-that-nobody-has")
+
+
+def all_touched(early: EarlyWorkers) -> bool:
+    return bool(early._touched) and all(touched.done() for touched in early._touched.values())
+
+
+def test_early_ones_have_their_contexts_while_the_grader_is_not_ready_yet(
+    sandbox: QuickSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prepared_module.sandboxes, "by_name", lambda _: sandbox)
+    with EarlyWorkers("quick", GPU) as early:
+        early.start(None, 2)
+        assert becomes(lambda: len(early._touched) == 2 and all_touched(early))
+        one, other = early.take(Terms(sandbox, GPU, None), 2)
+        with contextlib.closing(one), contextlib.closing(other):
+            assert one.has_context
+            assert not one.opened
+            # It has done nothing of anybody's yet, so it disturbs nobody who has the device.
+            assert idle("GPU-that-nobody-has") >= {*one.sandboxed.pids(), *other.sandboxed.pids()}
+            one.has_work()
+            assert not idle("GPU-that-nobody-has") & {*one.sandboxed.pids()}
+    assert_gone(started.pid for started in sandbox.started)
+
+
+@pytest.mark.parametrize("slow", [False, True])
+def test_whom_the_grader_asks_for_or_whose_device_is_taken_makes_his_context_later(
+    sandbox: QuickSandbox, monkeypatch: pytest.MonkeyPatch, slow: bool
+) -> None:
+    monkeypatch.setattr(prepared_module.sandboxes, "by_name", lambda _: sandbox)
+    sandbox.slow = slow  # it has not even said hello when it is asked for
+    with DeviceLock("GPU-that-nobody-has").held(), EarlyWorkers("quick", GPU) as early:
+        early.start(None, 1)
+        assert becomes(lambda: bool(early._touched) and (slow or all_touched(early)))
+        began = time.monotonic()
+        (process,) = early.take(Terms(sandbox, GPU, None), 1)
+        assert time.monotonic() - began < 10
+        with contextlib.closing(process):
+            assert process.alive
+            assert not process.has_context
+            assert (process.greeting is None) == slow
+
+
+def test_whose_context_can_not_be_made_is_of_no_use(sandbox: QuickSandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prepared_module.sandboxes, "by_name", lambda _: sandbox)
+    sandbox.untouchable = True
+    with EarlyWorkers("quick", GPU) as early:
+        early.start(None, 1)
+        assert becomes(lambda: all_touched(early))
+        assert early.take(Terms(sandbox, GPU, None), 1) == []
     assert_gone(started.pid for started in sandbox.started)
 
 
