@@ -2,6 +2,7 @@
 
 python -m scripts.case_studies --measure   # grades and profiles every sample for a GPU, on a GPU; minutes
 python -m scripts.case_studies --measure s6_v3.py recurrence_best.py   # these alone; the others' figures stay
+python -m scripts.case_studies --measure --jobs 3   # so many at once: what has no GPU at the moment builds and imports
 python -m scripts.case_studies             # prints the tables
 python -m scripts.case_studies --write     # puts each between its page's two marks
 
@@ -11,11 +12,13 @@ what the first prints as STEM.txt, and the figures that the tables need of both 
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +59,22 @@ def run(argv: list[str]) -> tuple[Report, str]:
         return Report.model_validate_json(path.read_text(encoding="utf-8")), done.stdout
 
 
-def measure(files: list[str]) -> bool:
+def measured(entry: ExpectedSubmission) -> tuple[Report, Report | None, str] | None:
+    """A sample's report, its profile where it was accepted, and what was printed; None where no report came, which is
+    told on stderr."""
+    print(entry.file, file=sys.stderr, flush=True)
+    picture = (PAGES / f"{Path(entry.file).stem}.svg").relative_to(ROOT)
+    plot = ("--plot", str(picture)) if entry.verdict == "accepted" else ()
+    try:
+        report, text = run(command(entry, "run", "--device", "cuda", *plot))
+        profiled = run(command(entry, "profile", "--device", "cuda"))[0] if report.accepted else None
+    except RuntimeError as error:
+        print(error, file=sys.stderr, flush=True)
+        return None
+    return report, profiled, text
+
+
+def measure(files: list[str], jobs: int) -> bool:
     """Grade and profile these samples, or all where none is named; write everything that the pages show. Whether all of
     them came to a report: what is said of one that did not is on stderr, and its earlier figures stay."""
     RESULTS.mkdir(parents=True, exist_ok=True)
@@ -65,24 +83,17 @@ def measure(files: list[str]) -> bool:
     if unknown:
         raise SystemExit(f"{sorted(unknown)[0]} is not among the samples for a GPU in submissions/expected.toml.")
     whole = True
-    for entry in entries():
-        if files and entry.file not in files:
-            continue
-        stem = Path(entry.file).stem
-        picture = PAGES / f"{stem}.svg"
-        print(entry.file, file=sys.stderr, flush=True)
-        plot = ("--plot", str(picture.relative_to(ROOT))) if entry.verdict == "accepted" else ()
-        try:
-            report, text = run(command(entry, "run", "--device", "cuda", *plot))
-            profiled = run(command(entry, "profile", "--device", "cuda"))[0] if report.accepted else None
-        except RuntimeError as error:
-            whole = False
-            print(error, file=sys.stderr, flush=True)
-            continue
-        (RESULTS / f"{stem}.txt").write_text(text, encoding="utf-8")
-        rows[entry.file] = row_of(entry, report, profiled)
-        kept = [rows[each.file] for each in entries() if each.file in rows]
-        (RESULTS / "case_studies.json").write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+    asked = [entry for entry in entries() if not files or entry.file in files]
+    with ThreadPoolExecutor(jobs) as pool:
+        for entry, found in zip(asked, pool.map(measured, asked), strict=True):
+            if found is None:
+                whole = False
+                continue
+            report, profiled, text = found
+            (RESULTS / f"{Path(entry.file).stem}.txt").write_text(text, encoding="utf-8")
+            rows[entry.file] = row_of(entry, report, profiled)
+            kept = [rows[each.file] for each in entries() if each.file in rows]
+            (RESULTS / "case_studies.json").write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
     return whole
 
 
@@ -156,12 +167,18 @@ def with_table(page: str, problem: str, rows: list[Row]) -> str:
 
 def main() -> int:
     """Measure, print or write."""
-    if "--measure" in sys.argv:
-        return 0 if measure([argument for argument in sys.argv[1:] if not argument.startswith("--")]) else 1
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("files", nargs="*", metavar="FILE", help="samples to measure; none: all")
+    parser.add_argument("--measure", action="store_true", help="grade and profile")
+    parser.add_argument("--jobs", type=int, default=1, help="samples at once, with --measure")
+    parser.add_argument("--write", action="store_true", help="put the tables into the pages")
+    arguments = parser.parse_args()
+    if arguments.measure:
+        return 0 if measure(arguments.files, arguments.jobs) else 1
     rows = load_rows()
     for problem in PROBLEMS:
         path = PAGES / f"{problem}.md"
-        if "--write" in sys.argv:
+        if arguments.write:
             path.write_text(with_table(path.read_text(encoding="utf-8"), problem, rows), encoding="utf-8")
         else:
             print(f"{problem}\n\n{table(problem, rows)}")
