@@ -36,9 +36,12 @@ def likely_place(spec: str) -> Place | None:
     if wanted == "cpu":
         return Place("cpu")
     match = re.fullmatch(r"auto|cuda(?::(\d{1,4}))?", wanted)
-    if match is None or "CUDA_VISIBLE_DEVICES" in os.environ or "CUDA_DEVICE_ORDER" in os.environ:
+    if match is None:
         return None
     index = int(match[1] or 0)
+    name = _visible(index)
+    if name is None:
+        return None
     try:
         import pynvml
 
@@ -46,7 +49,8 @@ def likely_place(spec: str) -> Place | None:
     except Exception:  # noqa: BLE001 - ImportError, NVMLError, OSError: there is no driver to ask
         return Place("cpu") if wanted == "auto" else None
     try:
-        handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+        by = pynvml.nvmlDeviceGetHandleByIndex if isinstance(name, int) else pynvml.nvmlDeviceGetHandleByUUID
+        handle = by(name)
         minor = pynvml.nvmlDeviceGetMinorNumber(handle)
         return Place("cuda", index, str(pynvml.nvmlDeviceGetUUID(handle)), nodes_of(minor))
     except pynvml.NVMLError:
@@ -54,6 +58,18 @@ def likely_place(spec: str) -> Place | None:
     finally:
         with contextlib.suppress(pynvml.NVMLError):
             pynvml.nvmlShutdown()
+
+
+def _visible(index: int) -> int | str | None:
+    """Which of the machine's GPUs is the one of that number among those that CUDA sees: its number or its UUID; None
+    where it sees fewer, or that is not said plainly."""
+    listed = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if listed is None:
+        return index
+    name = next(iter(listed.split(",")[index : index + 1]), "").strip()
+    if name.isdecimal():
+        return int(name)
+    return name if re.fullmatch(r"GPU-[0-9a-f-]{36}", name) else None
 
 
 def nodes_of(minor: int | None) -> tuple[str, ...]:
