@@ -49,7 +49,10 @@ def main() -> int:
         with _harness(*argv, stdout=subprocess.PIPE) as serving:
             try:
                 assert serving.stdout is not None
-                url = json.loads(serving.stdout.readline())["url"]
+                said = serving.stdout.readline()
+                if not said:
+                    sys.exit(f"harness serve ended with exit code {serving.wait()}")
+                url = json.loads(said)["url"]
                 began = time.monotonic()
                 clients = {name: Client(url, _key(name.removesuffix(".py"), data)) for name in files}
                 handed = {
@@ -62,12 +65,18 @@ def main() -> int:
                 boards = {problem: clients[files[0]].leaderboard(problem) for problem in problems}
             finally:
                 serving.send_signal(signal.SIGTERM)
-                serving.wait(60)
+                try:
+                    serving.wait(60)
+                except subprocess.TimeoutExpired:
+                    serving.kill()
     if arguments.json is not None:
         arguments.json.write_text(json.dumps(boards, indent=1) + "\n")
     for problem, board in boards.items():
         _print(problem, board)
-    ended = {name: (report["verdict"], report["reason"]["code"]) for name, report in reports.items()}
+    ended = {
+        name: ("no report", "") if report is None else (report["verdict"], report["reason"]["code"])
+        for name, report in reports.items()
+    }
     print(f"\n{len(files)} submissions at once had their reports after {seconds:.0f} s:")
     for name, (verdict, reason) in ended.items():
         print(f"  {name:28s} {verdict}, {reason}")

@@ -3,8 +3,9 @@
     geometric_mean   time    exp(1/n sum log t_i)    speedup    exp(1/n sum log(r_i / t_i))
     mean             time    1/n sum t_i             speedup    sum r_i / sum t_i
 
-t_i and r_i are the medians of candidate and reference with workload i. The interval is a bootstrap over blocks: in each
-of 2000 resamples every workload's blocks are drawn again, workloads independently of each other and both sides of a
+t_i and r_i are what is reported of candidate and reference with workload i: medians, or means of those of several
+processes, by which what is drawn around the median of all samples is moved. The interval is a bootstrap over blocks: in
+each of 2000 resamples every workload's blocks are drawn again, workloads independently of each other and both sides of a
 workload as pairs, and the mean is made anew; the 2.5 and 97.5 % quantiles are moved from the mean as for a single
 median (stats.py), by the factor of the workload that has the fewest blocks.
 
@@ -33,6 +34,7 @@ from harness.clock.stats import (
     compare_speed,
     drawn_medians,
     median_interval,
+    median_of,
     percentile_interval,
     ratio_interval,
 )
@@ -48,7 +50,9 @@ def ranked(timings: Sequence[Timing], by: Mean) -> RankedScore:
     times = [timing.candidate.median_us for timing in timings]
     sides = [(blocks(timing.reference), blocks(timing.candidate)) for timing in timings]
     drawn = [drawn_medians(*pair, seed=number) for number, pair in enumerate(sides)]
-    above, below = np.stack([tops for tops, _ in drawn]), np.stack([bottoms for _, bottoms in drawn])
+    moved = [_moved(timing.candidate) for timing in timings]
+    above = np.stack([tops for tops, _ in drawn])
+    below = np.stack([factor * bottoms for (_, bottoms), factor in zip(drawn, moved, strict=True)])
     with np.errstate(divide="ignore", invalid="ignore"):  # of a time of 0, which happens to calls that do nothing
         if by == "geometric_mean":
             weights = [1 / len(timings)] * len(timings)
@@ -61,16 +65,16 @@ def ranked(timings: Sequence[Timing], by: Mean) -> RankedScore:
         time_us, means = float(_mean(times, by)), _mean(below, by)
     fewest = min(len(side) for pair in sides for side in pair)
     time_parts = [
-        (own.ci95_us, median_interval(candidate, step=own.step_us), own.median_us)
-        for own, (_, candidate) in zip([timing.candidate for timing in timings], sides, strict=True)
+        (own.ci95_us, _times(factor, median_interval(candidate, step=own.step_us)), own.median_us)
+        for own, (_, candidate), factor in zip([timing.candidate for timing in timings], sides, moved, strict=True)
     ]
     speed_parts = [
         (
             timing.speedup_ci95,
-            ratio_interval(*pair, steps=(timing.reference.step_us, timing.candidate.step_us)),
+            _times(1 / factor, ratio_interval(*pair, steps=(timing.reference.step_us, timing.candidate.step_us))),
             timing.speedup,
         )
-        for timing, pair in zip(timings, sides, strict=True)
+        for timing, pair, factor in zip(timings, sides, moved, strict=True)
     ]
     speedup_ci95 = _interval(speedup, ratios, fewest, speed_parts, weights)
     floors = [timing.floor_us for timing in timings if timing.floor_us is not None]
@@ -83,6 +87,17 @@ def ranked(timings: Sequence[Timing], by: Mean) -> RankedScore:
         comparison=compare_speed(speedup_ci95),
         fraction_of_floor=float(_mean(floors, by)) / time_us if len(floors) == len(timings) and time_us > 0 else None,
     )
+
+
+def _moved(measured: Measurement) -> float:
+    """The time that is reported over the median of all samples, which draws are made around: of several processes it is
+    the mean of their medians."""
+    pooled_us = median_of(measured.samples_us, measured.step_us) if measured.process_medians_us else 0.0
+    return measured.median_us / pooled_us if min(pooled_us, measured.median_us) > 0 else 1.0
+
+
+def _times(factor: float, interval: Interval) -> Interval:
+    return interval[0] * factor, interval[1] * factor
 
 
 def blocks(measured: Measurement) -> list[list[float]]:

@@ -28,7 +28,7 @@ import numpy as np
 
 from harness.check.compare import FormError, worst
 from harness.check.oracle import Oracle
-from harness.clock.bench import Bench, OutputChanged, Sample
+from harness.clock.bench import LONGER_QUEUE_US, Bench, OutputChanged, Sample
 from harness.clock.offset import Offset
 from harness.clock.outside import Agreement, Calibration, Estimate, Leeway, Singles, Walls, agreement, estimate
 from harness.clock.plan import Goal, Plan, Side
@@ -395,9 +395,10 @@ class TimeStage:
             confirmed = self._idle and all(each.confirmed and self._is_known(each) for each in found)
             if self._wrong() or confirmed or attempt == _ROUNDS - 1:
                 break
-            # A host that was not ahead of the device has more time then.
+            # A host that was not ahead of the device has more time then. Not more each time: while the device idles
+            # before a call, the call could be made already.
             for bench in (self._baselines["reference"], *self._processes.benches):
-                bench.single_queue_us *= 2
+                bench.single_queue_us = LONGER_QUEUE_US
             # What has changed since the blocks were measured, or disturbed the clean process, is no disagreement.
             with self._alone("reference") as idle, self._blaming("reference"):
                 self._idle = idle
@@ -409,12 +410,16 @@ class TimeStage:
         for _ in self._each_process():
             if not self._wrong():
                 self._block("candidate", 1, 1.0)
-        for each in found:
-            # What was confirmed in a later round are those calls, and not the ones that are reported.
-            slower_us = each.single_us - reported_us * (1 + _CHANGED[self._device.type])
+        confirmed = all(each.confirmed for each in found)
+        count = len(found)
+        for number, each in enumerate(found):
+            # What was confirmed in a later round are those calls, and not the ones that are reported, of this process.
+            own = list(itertools.chain(*blocks[number::count]))
+            said_us = median_of(own, step_us) if own else reported_us
+            slower_us = each.single_us - said_us * (1 + _CHANGED[self._device.type])
             if each.confirmed and slower_us > each.single_tolerance_us:
-                self._evidence.unsteady = _changed(self._watch.summary(), reported_us, each.single_us)
-            if each.confirmed and not self._is_known(each):
+                self._evidence.unsteady = _changed(self._watch.summary(), said_us, each.single_us)
+            if confirmed and not self._is_known(each):
                 self._evidence.unsteady = _unsteady(self._watch.summary(), _not_known(each))
         if not self._idle:
             self._evidence.unsteady = _unsteady(self._watch.summary(), _NOT_IDLE)
@@ -633,8 +638,9 @@ def _busy(share: float) -> Warning_:
 
 
 def _unsure_us(found: Agreement) -> float:
-    """How much longer a call in a loop, or one that is alone, may take than the worker says without being found out."""
-    return max(found.tolerance_us, found.single_tolerance_us)
+    """How much longer a call may take than the worker says of one that is alone without being found out: by how much
+    our clock may be above the worker's in loops, and those above the other."""
+    return found.tolerance_us + found.single_tolerance_us
 
 
 def _not_known(found: Agreement) -> str:

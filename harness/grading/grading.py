@@ -340,6 +340,8 @@ class Grading:
         seeds: Seeds,
         usable: Ready,
     ) -> None:
+        _end(self._leaving)  # of the workload before
+        self._leaving.clear()
         try:
             for each in opened:
                 each.result()

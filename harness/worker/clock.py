@@ -3,8 +3,7 @@
 One loop serves every measurement, so that whatever is not the call costs the same in all of them:
 
     each turn:  before(turn)
-                (device mode) idling, in which the host gets ahead
-                (the first) begin()
+                (device mode) idling, in which the host gets ahead; in the first turn begin() before the last of it
                 L2 made cold
                 (device mode) events around the call, behind work that is queued already
                 (host mode)   the host's clock around the call and the wait for the device
@@ -32,6 +31,9 @@ from harness.worker.memory import CudaMemory
 
 Call = Callable[[], Any]
 
+_LAUNCH_US = 250
+"""Of the idling before the first call, what is queued after `begin`: however long that takes, launching the call has as
+much time."""
 _CYCLES_PER_US = 2000
 """Generous for today's clocks: a queue that is held up a little longer than asked does no harm."""
 _LEAD_US = 800
@@ -102,6 +104,8 @@ class CudaClock:
         """Do what can be done before the loop begins."""
         while len(self._events) < len(turns.calls):
             start, end, last = (torch.cuda.Event(enable_timing=True) for _ in range(3))
+            for event in (start, end, last):
+                event.record()  # only now the driver makes one, and not in a loop that is timed
             self._events.append((start, end, last))
         self._elapsed_us, self._host_us, self._count, self._first = [], [], len(turns.calls), turns.marked
         self.launched_us, self._queued = 0.0, turns.mode == "device"
@@ -132,10 +136,11 @@ class CudaClock:
                     turns.begin()
                 if call is not None:
                     call()
-            self._idle(turns.queue_us)
+            self._idle(turns.queue_us if turn or turns.warm else turns.queue_us - _LAUNCH_US)
             if not turns.warm:
                 if not turn:
                     turns.begin()
+                    self._idle(min(turns.queue_us, _LAUNCH_US))
                 self._flush.zero_()
             start.record()
             began = time.perf_counter_ns()
@@ -157,7 +162,7 @@ class CudaClock:
         self._flush.zero_()
 
     def _idle(self, us: float) -> None:
-        if cycles := int(us * _CYCLES_PER_US):
+        if (cycles := int(us * _CYCLES_PER_US)) > 0:
             torch.cuda._sleep(cycles)
 
     def readings(self) -> tuple[list[float], list[float]]:

@@ -82,9 +82,11 @@ class LeafClaim(_Claim):
     shape: Annotated[list[Size], Field(max_length=64)]
     device: Name
     strides: Annotated[list[Size], Field(max_length=64)] | None = None
-    """Of one that is dense in another order than the usual: its bytes come as they are stored, where that is asked."""
+    """Of one that lies in memory in another order than the usual, without its gaps: its bytes come as they are stored,
+    where that is asked."""
     copied: bool = False
-    """Whether its bytes lie in memory in no order at all, with gaps say, so that a digest needs a copy of it."""
+    """Whether there are gaps between its elements, or they are conjugate or negative views, so that a digest needs a
+    copy of it."""
 
 
 class Output(_Claim):

@@ -30,7 +30,6 @@ from typing import TYPE_CHECKING, Protocol
 from harness import sandbox as sandboxes
 from harness.machine.idle import Entry
 from harness.machine.locks import DeviceBusy, DeviceLock
-from harness.wire.frames import WireError
 from harness.workers.process import Terms, WorkerProcess
 
 if TYPE_CHECKING:
@@ -419,7 +418,7 @@ class EarlyWorkers:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._wanted = True
+        self._ask()
         for started in self._started:
             with contextlib.suppress(Exception):
                 started.result().close()
@@ -431,8 +430,7 @@ class EarlyWorkers:
 
     def take(self, terms: Terms, count: int) -> list[WorkerProcess]:
         """Up to `count` of them, as far as they fit."""
-        with self._touching:
-            self._wanted = True
+        self._ask()
         taken: list[WorkerProcess] = []
         while self._started and len(taken) < count:
             # What could not be started is started again by whoever needs it, who then says why it can't be.
@@ -456,14 +454,20 @@ class EarlyWorkers:
             self._touched[process] = self._starting.submit(self._touch, process, self._place.uuid)
         return process
 
+    def _ask(self) -> None:
+        """Have no further contexts made, and wait for the one that is under way."""
+        self._wanted = True
+        with self._touching:
+            pass
+
     def _touch(self, process: WorkerProcess, lock_name: str) -> None:
         """Have it make its context, unless the grader asks for it first, or somebody has the device."""
         from harness.clock.readings import source_of
 
-        while not self._wanted and process.alive:
-            if select.select([process.channel.fileno()], [], [], _HELLO_EVERY_S)[0]:
-                break
         try:
+            while not self._wanted and process.alive:
+                if select.select([process.channel.fileno()], [], [], _HELLO_EVERY_S)[0]:
+                    break
             with self._touching:
                 if self._wanted or not process.alive:
                     return
@@ -475,7 +479,7 @@ class EarlyWorkers:
                     process.is_idle(lock_name)
         except DeviceBusy:
             pass
-        except (WireError, OSError, ValueError):  # the last where it was closed meanwhile
+        except Exception:  # noqa: BLE001 - whatever it is, it must not be handed to anybody
             # The grader starts another one, and is told what is the matter.
             process.close()
 

@@ -138,10 +138,10 @@ class Worker:
     @contextlib.contextmanager
     def stopped(self) -> Iterator[None]:
         """Hold the process still inside; it goes on with the next order."""
-        self._held += 1
         if not self._still:
+            self._still = True  # as far as it came, if it can't be stopped whole
             self._process.stop()
-            self._still = True
+        self._held += 1
         try:
             yield
         finally:
@@ -495,12 +495,12 @@ class Worker:
 
     def _order(self, order: dict[str, Any], pending: _Pending, fds: Sequence[int] = ()) -> None:
         """Send an order. Its answer has to carry a ticket that did not exist before."""
+        assert not self._held, "an order to a worker that is held still"
         ticket = secrets.token_hex(8)
         self._tickets.append(ticket)
         self._send({**order, "ticket": ticket}, pending, fds)
 
     def _send(self, order: dict[str, Any], pending: _Pending, fds: Sequence[int] = ()) -> None:
-        assert not self._held, "an order to a worker that is held still"
         self._go_on()
         began = time.monotonic()
         try:

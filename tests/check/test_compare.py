@@ -198,6 +198,22 @@ def test_the_short_way_for_finite_numbers_gives_the_same_figures(
         assert torch.equal(now.nan_to_num(nan=7.0), before.nan_to_num(nan=7.0))
 
 
+def test_finite_numbers_go_the_short_way_in_any_number_of_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = torch.randn(1000, generator=torch.Generator().manual_seed(1))
+    got = wanted * 1.5
+    data = flat_bytes(got)
+    pieces = [(0, first, data[first : first + 1024]) for first in range(0, data.numel(), 1024)]
+    expected = Expected.of(wanted, Tolerance())
+    with monkeypatch.context() as patch:
+        patch.setattr(_Tally, "_add_finite", lambda *_: False)
+        (longer,) = compare(expected, [(0, 0, data)], 1)
+    monkeypatch.setattr(_Tally, "_add_any", None)
+    (shorter,) = compare(expected, pieces, 1)
+    assert shorter.outside == longer.outside > 0
+    assert shorter.worst_index == longer.worst_index
+    assert shorter.rms_error == pytest.approx(longer.rms_error)
+
+
 def test_missing_bytes_are_not_a_match() -> None:
     reference = torch.zeros(10)
     (report,) = compare(Expected.of(reference, DEFAULT), [(0, 0, flat_bytes(reference)[:36])], 0)

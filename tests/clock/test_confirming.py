@@ -120,14 +120,47 @@ def test_what_was_held_against_a_probe_on_a_busy_device_confirms_nothing(monkeyp
     assert "went on working for the submission" in judge(stage._evidence).reason.message
 
 
+@pytest.mark.parametrize("liar", [None, 0, 2])
+def test_who_lies_in_one_of_several_processes_and_is_honest_in_a_further_round_gains_nothing(
+    monkeypatch: pytest.MonkeyPatch, liar: int | None
+) -> None:
+    said_us = [0.5 if number == liar else 5.0 for number in range(4)]
+    stage = stage_without_a_device("cuda", idle=True)
+    for number in range(1, 4):
+        bench = stage._processes.bench
+        further = SimpleNamespace(**{**vars(bench), "follow": lambda _: None})
+        stage._processes.add(further)
+        assert len(stage._processes) == number + 1
+    rounds: list[int] = []
+
+    def loops(*_: object) -> tuple[list[Walls], Walls]:
+        rounds.append(len(rounds))
+        return [Walls(100)] * 4, Walls(100)
+
+    numbers = iter(range(100))
+
+    def agreement(*_: object, **__: object) -> Agreement:
+        first, process = len(rounds) == 1, next(numbers) % 4
+        return agreed(said_us[process] if first else 5.0, not (first and process == liar))
+
+    monkeypatch.setattr(stages, "agreement", agreement)
+    stage._loops, stage._block = loops, lambda *_: None
+    stage._each_process = lambda: iter(range(4))
+    blocks = [[said_us[number % 4]] * 10 for number in range(8)]
+    assert stage._confirm(stage._probe_alone(), blocks, 0.0).confirmed
+    judged = judge(stage._evidence).reason
+    assert (judged.code == "device.unsteady") == (liar is not None)
+    assert liar is None or "a call took 0.50 us in the blocks and 5.00 us when" in judged.message
+
+
 @pytest.mark.parametrize(
     ("call_us", "tolerance_us", "kind", "known"),
     [
-        (2.0, 9.0, "cuda", True),
-        (2.0, 11.0, "cuda", False),
+        (2.0, 8.0, "cuda", True),  # and 1 us of single calls beside loops
+        (2.0, 10.0, "cuda", False),
         (0.0, 350.0, "cuda", False),
-        (200.0, 190.0, "cuda", True),
-        (200.0, 210.0, "cuda", False),
+        (200.0, 198.0, "cuda", True),
+        (200.0, 200.0, "cuda", False),
         (200.0, 4000.0, "cpu", True),
     ],
 )
@@ -146,9 +179,9 @@ def test_clocks_that_could_be_further_apart_than_a_call_takes_confirm_nothing(
     stage._loops, stage._block = lambda *_: ([Walls(100)], Walls(100)), lambda *_: None
     stage._confirm(stage._probe_alone(), [[call_us] * 10] * 2, 0.0)
     assert len(asked) == (1 if known else 3)  # it may be quieter the next time
-    # A host that was not ahead of the device has more time in each further round, in all processes alike.
+    # A host that was not ahead of the device has more time in further rounds, in all processes alike.
     for bench in (stage._baselines["reference"], *stage._processes.benches):
-        assert bench.single_queue_us == 600.0 * 2 ** (len(asked) - 1)
+        assert bench.single_queue_us == (600.0 if known else stages.LONGER_QUEUE_US)
     judged = judge(stage._evidence).reason
     assert (judged.code == "device.unsteady") is not known
     assert known or "processors or the device busy" in judged.message

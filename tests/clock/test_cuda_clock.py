@@ -95,17 +95,8 @@ def test_a_call_stands_alone_between_its_events_behind_idling_and_a_cold_cache(
     turns = turns_of(cuda, [call_of(cuda, "a"), call_of(cuda, "b", 3), None])
     assert ran(cuda, clock, turns) == [
         "sleep 1600000",  # in which the host gets ahead
-        *(
-            "before 0",
-            "sleep 500000",
-            "begin",
-            "zero_ flush",
-            "record(1)",
-            "add_ a",
-            "record(2)",
-            "after 0 a",
-            "record(3)",
-        ),
+        *("before 0", "begin", "sleep 500000", "zero_ flush"),
+        *("record(1)", "add_ a", "record(2)", "after 0 a", "record(3)"),
         *("before 1", "sleep 500000", "zero_ flush", "record(4)", *["add_ b"] * 3, "record(5)", "after 1 b"),
         *("record(6)", "before 2", "sleep 500000", "zero_ flush", "record(7)", "record(8)", "after 2 None"),
         "record(9)",
@@ -120,6 +111,13 @@ def test_a_call_stands_alone_between_its_events_behind_idling_and_a_cold_cache(
     ran(cuda, clock, turns_of(cuda, [call_of(cuda, "c", 2)]))
     assert clock.readings()[0] == pytest.approx([2.0])
     assert len(clock.readings()[1]) == 1
+
+
+def test_launching_the_first_call_has_as_much_time_however_long_its_mask_takes(
+    cuda: FakeCuda, clock: CudaClock
+) -> None:
+    log = ran(cuda, clock, turns_of(cuda, [call_of(cuda, "a")], queue_us=600.0))
+    assert log[:6] == ["before 0", "sleep 700000", "begin", "sleep 500000", "zero_ flush", "record(1)"]
 
 
 @pytest.mark.parametrize("mode", ["device", "host"])
@@ -173,7 +171,8 @@ def test_before_a_loop_limits_are_set_back_and_the_device_is_woken(
     cuda: FakeCuda, runtime: FakeRuntime, clock: CudaClock
 ) -> None:
     clock.get_ready(turns_of(cuda, [None]))
-    assert cuda.log == ["reset L2", "sleep 2000000", "wait"]
+    # An event is made by the driver when it is first recorded: not in a loop.
+    assert cuda.log == ["record(1)", "record(2)", "record(3)", "reset L2", "sleep 2000000", "wait"]
     clock.run(turns_of(cuda, [None]))
     cuda.log.clear()
     clock.get_ready(turns_of(cuda, [None]))  # it has not had the time to fall asleep

@@ -14,6 +14,7 @@ from timings import timing
 from harness.clock.several import blocks, ranked
 from harness.clock.stats import median_interval
 from harness.load.spec import Mean
+from harness.report import Timing
 
 TIMES = st.lists(st.floats(1.0, 1e5), min_size=2, max_size=6)
 
@@ -59,6 +60,31 @@ def test_the_interval_covers_the_truth_about_as_often_as_it_says() -> None:
         low, high = ranked(timings, "geometric_mean").speedup_ci95
         held += low <= 2.0 <= high
     assert held >= 180
+
+
+@pytest.mark.parametrize("by", ["geometric_mean", "mean"])
+def test_intervals_are_around_the_mean_of_several_processes(by: Any) -> None:
+    """As stage.py moves what is drawn around the median of all samples."""
+    factor = 1.1
+    pooled = [timing(us, 2 * us, seed=seed) for seed, us in enumerate((5.0, 7.0, 9.0))]
+
+    def moved(one: Timing) -> Timing:
+        low, high = one.candidate.ci95_us
+        median_us = one.candidate.median_us * factor
+        changes = {
+            "median_us": median_us,
+            "ci95_us": (low * factor, high * factor),
+            "process_medians_us": [median_us] * 4,
+        }
+        ratio = tuple(end / factor for end in one.speedup_ci95)
+        candidate = one.candidate.model_copy(update=changes)
+        update = {"candidate": candidate, "speedup": one.speedup / factor, "speedup_ci95": ratio}
+        return one.model_copy(update=update)
+
+    found, before = ranked([moved(one) for one in pooled], by), ranked(pooled, by)
+    assert found.time_us == pytest.approx(factor * before.time_us)
+    assert found.time_ci95_us == pytest.approx([factor * end for end in before.time_ci95_us])
+    assert found.speedup_ci95 == pytest.approx([end / factor for end in before.speedup_ci95])
 
 
 def test_one_sample_says_nothing_of_its_own_error() -> None:
