@@ -4,9 +4,9 @@
     mean             time    1/n sum t_i             speedup    sum r_i / sum t_i
 
 t_i and r_i are what is reported of candidate and reference with workload i: medians, or means of those of several
-processes, by which what is drawn around the median of all samples is moved. The interval is a bootstrap over blocks: in
-each of 2000 resamples every workload's blocks are drawn again, workloads independently of each other and both sides of a
-workload as pairs, and the mean is made anew; the 2.5 and 97.5 % quantiles are moved from the mean as for a single
+processes, by which what is drawn around the median of all samples is moved. The interval is a bootstrap over blocks:
+in each of 2000 resamples every workload's blocks are drawn again, workloads independently of each other and both sides
+of a workload as pairs, and the mean is made anew; the 2.5 and 97.5 % quantiles are moved from the mean as for a single
 median (stats.py), by the factor of the workload that has the fewest blocks.
 
 Two things no resample of blocks shows, so each end is moved farther for them. In logarithms, with w_i the weight of a
