@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -21,6 +19,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from benchmarks.serving.served import environment, served
 from harness.client import Client
 from harness.load.expected import load_expected
 from harness.machine.device import open_device
@@ -44,31 +43,20 @@ def main() -> int:
     device = open_device(arguments.device)
     files = ON_CPU if device.kind == "cpu" else ON_GPU
     expected = {each.file: each for each in load_expected(SUBMISSIONS / "expected.toml")}
-    with tempfile.TemporaryDirectory(prefix="boards-") as data:
-        argv = ["serve", "--json", "--port", "0", "--data", data, "--devices", device.torch_name]
-        with _harness(*argv, stdout=subprocess.PIPE) as serving:
-            try:
-                assert serving.stdout is not None
-                said = serving.stdout.readline()
-                if not said:
-                    sys.exit(f"harness serve ended with exit code {serving.wait()}")
-                url = json.loads(said)["url"]
-                began = time.monotonic()
-                clients = {name: Client(url, _key(name.removesuffix(".py"), data)) for name in files}
-                handed = {
-                    name: client.submit(expected[name].problem, (SUBMISSIONS / name).read_text(), label=name)
-                    for name, client in clients.items()
-                }
-                reports = {name: clients[name].wait(submission["id"])["report"] for name, submission in handed.items()}
-                seconds = time.monotonic() - began
-                problems = dict.fromkeys(expected[name].problem for name in files)
-                boards = {problem: clients[files[0]].leaderboard(problem) for problem in problems}
-            finally:
-                serving.send_signal(signal.SIGTERM)
-                try:
-                    serving.wait(60)
-                except subprocess.TimeoutExpired:
-                    serving.kill()
+    with (
+        tempfile.TemporaryDirectory(prefix="boards-") as data,
+        served("--data", data, "--devices", device.torch_name) as said,
+    ):
+        began = time.monotonic()
+        clients = {name: Client(said["url"], _key(name.removesuffix(".py"), data)) for name in files}
+        handed = {
+            name: client.submit(expected[name].problem, (SUBMISSIONS / name).read_text(), label=name)
+            for name, client in clients.items()
+        }
+        reports = {name: clients[name].wait(submission["id"])["report"] for name, submission in handed.items()}
+        seconds = time.monotonic() - began
+        problems = dict.fromkeys(expected[name].problem for name in files)
+        boards = {problem: clients[files[0]].leaderboard(problem) for problem in problems}
     if arguments.json is not None:
         arguments.json.write_text(json.dumps(boards, indent=1) + "\n")
     for problem, board in boards.items():
@@ -84,19 +72,12 @@ def main() -> int:
     return 0 if ended == wanted else 1
 
 
-def _harness(*argv: str, **options: Any) -> subprocess.Popen[str]:
-    """A command of this working tree's, wherever the installed one is."""
-    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    command = [sys.executable, "-m", "harness", *argv]
-    return subprocess.Popen(command, text=True, env={**os.environ, "PYTHONPATH": path}, **options)
-
-
 def _key(name: str, data: str) -> str:
-    with _harness("keys", "create", name, "--data", data, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as made:
-        said, _ = made.communicate()
+    argv = [sys.executable, "-m", "harness", "keys", "create", name, "--data", data]
+    made = subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=False, env=environment())
     if made.returncode:
         sys.exit(f"no key for {name} could be made: harness keys create ended with {made.returncode}")
-    return said.split()[-1]
+    return made.stdout.split()[-1]
 
 
 def _print(problem: str, board: dict[str, Any]) -> None:

@@ -26,8 +26,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import os
-import signal
 import statistics
 import subprocess
 import sys
@@ -39,6 +37,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.serving.served import environment, served
 from harness.events import Event, EventSink, Progress, StageStarted, ignore
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -146,7 +145,7 @@ def _command(arguments: argparse.Namespace) -> Iterator[Way]:
     argv += ["--device", arguments.device, "--json", "-"]
 
     def once() -> dict[str, Any]:
-        done = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=_READY_S, env=_environment())
+        done = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=_READY_S, env=environment())
         report: dict[str, Any] = json.loads(done.stdout)
         return report
 
@@ -158,24 +157,19 @@ def _server(arguments: argparse.Namespace) -> Iterator[Way]:
     from harness.client import Client
 
     source = arguments.submission.read_text()
-    with tempfile.TemporaryDirectory(prefix="latency-") as data:
-        argv = [sys.executable, "-m", "harness", "serve", "--json", "--port", "0", "--data", data]
-        argv += ["--problems", str(PROBLEMS), "--devices", "cpu" if arguments.device == "cpu" else "cuda:0"]
-        with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env=_environment()) as serving:
-            try:
-                assert serving.stdout is not None
-                said = json.loads(serving.stdout.readline())
-                with Client(said["url"], said["key"]) as client:
+    device = "cpu" if arguments.device == "cpu" else "cuda:0"
+    with (
+        tempfile.TemporaryDirectory(prefix="latency-") as data,
+        served("--data", data, "--problems", str(PROBLEMS), "--devices", device) as said,
+        Client(said["url"], said["key"]) as client,
+    ):
 
-                    def once() -> dict[str, Any]:
-                        submission = client.submit(PROBLEM.name, source, mode=arguments.mode)
-                        report: dict[str, Any] = client.wait(submission["id"])["report"]
-                        return report
+        def once() -> dict[str, Any]:
+            submission = client.submit(PROBLEM.name, source, mode=arguments.mode)
+            report: dict[str, Any] = client.wait(submission["id"])["report"]
+            return report
 
-                    yield Way(once, lambda: time.sleep(arguments.pause))
-            finally:
-                serving.send_signal(signal.SIGTERM)
-                serving.wait(60)
+        yield Way(once, lambda: time.sleep(arguments.pause))
 
 
 WAYS: dict[str, Callable[[argparse.Namespace], contextlib.AbstractContextManager[Way]]] = {
@@ -184,11 +178,6 @@ WAYS: dict[str, Callable[[argparse.Namespace], contextlib.AbstractContextManager
     "command": _command,
     "server": _server,
 }
-
-
-def _environment() -> dict[str, str]:
-    """With this working tree's packages first, wherever the installed ones are."""
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))}
 
 
 def _measured(asked: Way, way: str) -> dict[str, float]:

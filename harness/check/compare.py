@@ -283,8 +283,7 @@ class _Tally:
             size.max(),
             torch.where(size > 0, error / size, 0.0).max(),
         ]
-        *known, biggest, max_rel = torch.stack([figure.to(torch.float64) for figure in figures]).tolist()
-        excess, index, outside, square_sum, max_abs = known
+        excess, index, outside, square_sum, max_abs, biggest, max_rel = _read(figures)
         most_allowed = biggest * leaf.rtol + leaf.atol * leaf.scale
         if not all(map(math.isfinite, (excess, square_sum, max_abs, most_allowed, max_rel))):
             return False
@@ -313,11 +312,8 @@ class _Tally:
         known = finite & torch.isfinite(allowed)
         beyond = torch.where(known, error - allowed, torch.where(ok, -math.inf, math.inf))
         at = beyond.argmax()
-        # One transfer for all figures: each would wait for the device on its own.
         figures = [(~ok).sum(), finite.sum(), counted.square().sum(), counted.max(), relative.max(), beyond[at], at]
-        outside, count, square_sum, max_abs, max_rel, excess, index = torch.stack(
-            [figure.to(torch.float64) for figure in figures]
-        ).tolist()
+        outside, count, square_sum, max_abs, max_rel, excess, index = _read(figures)
         self._take(first, got, want, int(outside), int(count), square_sum, max_abs, max_rel, excess, int(index))
 
     def _take(
@@ -367,6 +363,12 @@ class _Tally:
             worst_trial=trial,
         )
         return leaf_report.model_copy(update={"reading": reading(leaf_report)})
+
+
+def _read(figures: Sequence[torch.Tensor]) -> list[float]:
+    """In one transfer: each would wait for the device on its own."""
+    read: list[float] = torch.stack([figure.to(torch.float64) for figure in figures]).tolist()
+    return read
 
 
 def reading(leaf: LeafReport) -> str:

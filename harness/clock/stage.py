@@ -411,11 +411,10 @@ class TimeStage:
             if not self._wrong():
                 self._block("candidate", 1, 1.0)
         confirmed = all(each.confirmed for each in found)
-        count = len(found)
+        medians_us = _medians_by_turns(blocks, len(found), step_us)
         for number, each in enumerate(found):
             # What was confirmed in a later round are those calls, and not the ones that are reported, of this process.
-            own = list(itertools.chain(*blocks[number::count]))
-            said_us = median_of(own, step_us) if own else reported_us
+            said_us = medians_us[number] if number < len(medians_us) else reported_us
             slower_us = each.single_us - said_us * (1 + _CHANGED[self._device.type])
             if each.confirmed and slower_us > each.single_tolerance_us:
                 self._evidence.unsteady = _changed(self._watch.summary(), said_us, each.single_us)
@@ -569,12 +568,7 @@ class TimeStage:
 
     def _process_medians_us(self, plan: Plan, side: Side) -> list[float]:
         """Of each of the processes, which blocks were measured in by turns."""
-        count, blocks = self._count(side), plan.blocks[side]
-        # A stage that was cut short may not have come to the last of them.
-        return [
-            median_of(list(itertools.chain(*blocks[number::count])), plan.step_us[side])
-            for number in range(min(count, len(blocks)))
-        ]
+        return _medians_by_turns(plan.blocks[side], self._count(side), plan.step_us[side])
 
     def _median_us(self, plan: Plan, side: Side) -> float:
         """The median of a process; of several their mean, which moves less than a median of all calls does: there are
@@ -635,6 +629,14 @@ def _busy(share: float) -> Warning_:
         "a factor that can't be known. Grade again when the machine has nothing else to do.",
         evidence={"share": share},
     )
+
+
+def _medians_by_turns(blocks: list[list[float]], count: int, step_us: float) -> list[float]:
+    """Of `count` processes that blocks were measured in by turns. A stage that was cut short may not have come to the
+    last of them."""
+    return [
+        median_of(list(itertools.chain(*blocks[number::count])), step_us) for number in range(min(count, len(blocks)))
+    ]
 
 
 def _unsure_us(found: Agreement) -> float:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy
 import torch
 
-from harness.wire.transfer import flat_bytes, is_dense, packed
+from harness.wire.transfer import flat_bytes, packed
 from harness.wire.tree import put_together, take_apart
 
 _WORD = 8
@@ -24,7 +24,7 @@ _LOWEST = -(1 << 63)
 def masked(value: Any, key: int) -> Any:
     """A copy of a value under the mask of `key`. Every tensor of it is dense and has memory of its own."""
     skeleton, leaves = take_apart(value)
-    own = [leaf.clone() if is_dense(leaf) else packed(leaf) for leaf in leaves]
+    own = [packed(leaf, copy=True) for leaf in leaves]
     mask(own, key)
     return put_together(skeleton, own)
 

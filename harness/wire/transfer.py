@@ -94,11 +94,11 @@ def is_dense(tensor: torch.Tensor) -> bool:
     return True
 
 
-def packed(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor itself where it is dense; elsewhere a copy without its gaps, in the order in which it lies in memory:
-    to put that in another order as well would take the device several times as long."""
+def packed(tensor: torch.Tensor, *, copy: bool = False) -> torch.Tensor:
+    """The tensor itself where it is dense, or with `copy` a copy; elsewhere a copy without its gaps, in the order in
+    which it lies in memory: to put that in another order as well would take the device several times as long."""
     if is_dense(tensor):
-        return tensor
+        return torch.clone(tensor) if copy else tensor
     order = _memory_order(tensor)
     return tensor.permute(order).contiguous().permute([order.index(dimension) for dimension in range(tensor.dim())])
 

@@ -131,17 +131,15 @@ class CudaClock:
         for turn, call in enumerate(turns.calls):
             start, end, last = self._events[turn]
             turns.before(turn)
+            begin = turns.begin if not turn else None
             if turns.warm:
-                if not turn:
-                    turns.begin()
+                if begin is not None:
+                    begin()
                 if call is not None:
                     call()
-            self._idle(turns.queue_us if turn or turns.warm else turns.queue_us - _LAUNCH_US)
-            if not turns.warm:
-                if not turn:
-                    turns.begin()
-                    self._idle(min(turns.queue_us, _LAUNCH_US))
-                self._flush.zero_()
+                self._idle(turns.queue_us)
+            else:
+                self.queue(turns.queue_us, begin)
             start.record()
             began = time.perf_counter_ns()
             result = None if call is None else call()
@@ -156,8 +154,12 @@ class CudaClock:
         turns.last()
         torch.cuda.synchronize(self._device)
 
-    def queue(self, idle_us: float) -> None:
-        """Queue what stands before a timed call: idling, and what makes caches cold."""
+    def queue(self, idle_us: float, begin: Callable[[], None] | None = None) -> None:
+        """Queue what stands before a timed call: idling, `begin` before the last of it, and what makes caches cold."""
+        if begin is not None:
+            self._idle(idle_us - _LAUNCH_US)
+            begin()
+            idle_us = min(idle_us, _LAUNCH_US)
         self._idle(idle_us)
         self._flush.zero_()
 

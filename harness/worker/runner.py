@@ -473,7 +473,7 @@ class Runner:
         kept = self._keep(returned)
         if len(kept.call.live) == len(kept.value[1]):
             # What has gaps is handed over without them, so its copy has none either.
-            kept.call.early = [torch.clone(leaf) if is_dense(leaf) else packed(leaf) for leaf in kept.call.live]
+            kept.call.early = [packed(leaf, copy=True) for leaf in kept.call.live]
         return kept
 
     def _restore_buffers(self, name: str) -> None:

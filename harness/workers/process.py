@@ -132,7 +132,7 @@ class WorkerProcess:
 
     def greet(self, within_s: float) -> None:
         """Take in its hello. Raises WireError."""
-        claim = claims.parse(self.channel.receive(deadline=time.monotonic() + within_s, gone=self._gone))
+        claim = self._next_claim(within_s)
         if not isinstance(claim, claims.Hello):
             raise WireError(f"a process began with {claim.type!r}")
         self.greeting = claim
@@ -142,13 +142,14 @@ class WorkerProcess:
         where that can't be done, after which it is of no use."""
         ticket = secrets.token_hex(8)
         self.channel.send({"type": "touch", "device": device, "ticket": ticket}, timeout=within_s)
-        claim = claims.parse(self.channel.receive(deadline=time.monotonic() + within_s, gone=self._gone))
+        claim = self._next_claim(within_s)
         if not isinstance(claim, claims.Done) or claim.ticket != ticket:
             raise WireError(f"a context could not be made: {getattr(claim, 'message', claim.type)}")
         self.touched = True
 
-    def _gone(self) -> bool:
-        return self.sandboxed.poll() is not None
+    def _next_claim(self, within_s: float) -> claims.Claim:
+        deadline = time.monotonic() + within_s
+        return claims.parse(self.channel.receive(deadline=deadline, gone=lambda: not self.alive))
 
     @property
     def alive(self) -> bool:

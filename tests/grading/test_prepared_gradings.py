@@ -158,6 +158,13 @@ def test_a_hostile_submission_does_not_reach_the_next_worker(
     assert "left" not in again.log
 
 
+def assert_alone_on_its_device(report: Report) -> None:
+    """Fail unless it was accepted, and nobody's contexts were in the way or are left."""
+    assert report.accepted, report.reason
+    codes = {warning.code for warning in report.warnings}
+    assert not codes & {"device.memory_kept", "device.shared", "device.slow"}
+
+
 @pytest.mark.gpu
 def test_on_a_gpu_contexts_are_ready_and_known_as_idle(
     problem_folder: Any, submission_file: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -171,10 +178,7 @@ def test_on_a_gpu_contexts_are_ready_and_known_as_idle(
         for _ in range(3):
             assert pool.wait(240)
             assert idle(device.lock_name) >= set(pool.pids)
-            report = grade(problem_folder(), submission_file(RIGHT), device="cuda", prepared=pool)
-            assert report.accepted, report.reason
-            codes = {warning.code for warning in report.warnings}
-            assert not codes & {"device.memory_kept", "device.shared", "device.slow"}
+            assert_alone_on_its_device(grade(problem_folder(), submission_file(RIGHT), device="cuda", prepared=pool))
     assert idle(device.lock_name) == set()
 
 
@@ -195,10 +199,7 @@ def test_on_a_gpu_early_ones_have_contexts_when_the_grader_asks_for_them(
         until = time.monotonic() + 120
         while len(idle(device.lock_name)) < 5 and time.monotonic() < until:
             time.sleep(0.1)
-        report = grade(problem_folder(), submission_file(RIGHT), device="cuda", prepared=early)
-        assert report.accepted, report.reason
-        codes = {warning.code for warning in report.warnings}
-        assert not codes & {"device.memory_kept", "device.shared", "device.slow"}
+        assert_alone_on_its_device(grade(problem_folder(), submission_file(RIGHT), device="cuda", prepared=early))
     assert idle(device.lock_name) == set()
 
 

@@ -1,4 +1,4 @@
-"""A short call is timed in three processes of the submission. On a CPU none is short: here all are."""
+"""A short call is timed in several processes of the submission. On a CPU none is short: here all are."""
 
 from __future__ import annotations
 
@@ -47,6 +47,7 @@ def test_blocks_are_measured_in_all_by_turns_and_all_are_compared(graded: Callab
     for number, size in enumerate(candidate.block_sizes):
         samples[number % COUNT].extend(itertools.islice(left, size))
     assert candidate.process_medians_us == pytest.approx([statistics.median(each) for each in samples])
+    assert candidate.median_us == pytest.approx(statistics.fmean(candidate.process_medians_us))
     # The last single call of each process, and of each of its loops, at the least.
     assert report.correctness.timed_calls_verified >= COUNT * 2
 
