@@ -2,9 +2,11 @@
 
     python -m benchmarks.profile times [--only NAME ...]     seconds, whole and after the build, with ncu and without
     python -m benchmarks.profile compare [--only NAME ...]   each figure beside ncu's details page, and how far apart
+    python -m benchmarks.profile all [--only NAME ...]       both, of the same profiles
 
-To be run on a GPU that nobody else uses, with extensions built once before (`harness compile`). `compare` ends with
-exit code 1 where a figure is more than 5 % off or the class differs.
+To be run on a GPU that nobody else uses, with extensions built once before (`harness compile`). Exit code 1 where a
+profile takes longer after the build than it should (15 s with ncu, 5 s without), a figure is more than 5 % off, or the
+class differs. `--keep FOLDER` keeps the reports and ncu's pages.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import json
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +27,8 @@ from harness.report import Report
 
 ROOT = Path(__file__).resolve().parent.parent
 WITHIN = 0.05
+MOST_S = {"--ncu": 15.0, "--torch": 5.0}
+"""For all after the build."""
 _LIGHT = "GPU Speed Of Light Throughput"
 SHARES = {
     "dram_throughput": (_LIGHT, "DRAM Throughput"),
@@ -39,6 +44,37 @@ class NotProfiled(Exception):
     """There is nothing to compare of a sample; the others go on."""
 
 
+@dataclass(frozen=True)
+class Way:
+    """How it is done, for every sample."""
+
+    sandbox: str | None
+    keep: Path | None
+
+    def profiled(self, problem: Path, submission: Path, option: str) -> tuple[float, Report]:
+        """Seconds of the whole command, and its report. Raises NotProfiled where it holds no profile."""
+        command = [sys.executable, "-m", "harness", "profile", str(problem), str(submission), option, "--json", "-"]
+        command += [] if self.sandbox is None else ["--sandbox", self.sandbox]
+        began = time.monotonic()
+        done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+        seconds = time.monotonic() - began
+        self.kept(f"{submission.stem}{option}.json", done.stdout)
+        try:
+            report = Report.model_validate(json.loads(done.stdout))
+        except ValueError:
+            raise NotProfiled(
+                f"{' '.join(command)} printed no report (exit code {done.returncode}):\n{done.stderr[-3000:]}"
+            ) from None
+        if report.profile is None:
+            raise NotProfiled(f"{option}: no profile: {report.verdict.value}, {report.reason.message}")
+        return seconds, report
+
+    def kept(self, name: str, text: str) -> None:
+        """Keep it, if that was asked for."""
+        if self.keep is not None:
+            (self.keep / name).write_text(text, encoding="utf-8")
+
+
 def samples(only: list[str]) -> list[tuple[Path, Path]]:
     """Accepted samples for a GPU."""
     return [
@@ -48,71 +84,54 @@ def samples(only: list[str]) -> list[tuple[Path, Path]]:
     ]
 
 
-def profiled(problem: Path, submission: Path, *options: str) -> tuple[float, Report]:
-    """Seconds of the whole command, and its report."""
-    command = [sys.executable, "-m", "harness", "profile", str(problem), str(submission), *options, "--json", "-"]
-    began = time.monotonic()
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
-    seconds = time.monotonic() - began
-    try:
-        return seconds, Report.model_validate(json.loads(done.stdout))
-    except ValueError:
-        raise NotProfiled(
-            f"{' '.join(command)} printed no report (exit code {done.returncode}):\n{done.stderr[-3000:]}"
-        ) from None
-
-
-def times(only: list[str]) -> int:
-    """A line for each sample and way."""
-    print(f"{'':24s} {'':8s} {'whole s':>8s} {'after build s':>14s} {'profile s':>10s} {'counted':>8s}  first finding")
-    failed = 0
-    for problem, submission in samples(only):
-        for option in ("--ncu", "--torch"):
-            try:
-                seconds, report = profiled(problem, submission, option)
-            except NotProfiled as error:
-                failed = 1
-                print(f"{submission.stem:24s} {option:8s} {error}", flush=True)
-                continue
-            stages = {stage.name: stage.seconds for stage in report.stages}
-            after = sum(took for name, took in stages.items() if name not in ("load", "build"))
-            found = report.profile
-            first = found.findings[0].code if found is not None and found.findings else "-"
-            counted = 0 if found is None else found.counters.launches
-            print(
-                f"{submission.stem:24s} {option:8s} {seconds:8.1f} {after:14.1f} {stages.get('profile', 0.0):10.1f} "
-                f"{counted:8d}  {first}",
-                flush=True,
-            )
-            if found is not None and option == "--ncu" and not found.counters.read:
-                print(f"{'':24s} {found.counters.why_not}", flush=True)
-    return failed
-
-
-def compare(only: list[str]) -> int:
-    """Each figure of the longest kernel beside ncu's own."""
-    worst = 0
-    for problem, submission in samples(only):
+def looked_at(problem: Path, submission: Path, what: str, way: Way) -> bool:
+    """One sample; whether all of it is as it should be."""
+    good = True
+    for option in ("--ncu", "--torch") if what != "compare" else ("--ncu",):
         try:
-            worst |= not _compared(problem, submission)
+            seconds, report = way.profiled(problem, submission, option)
+            if what != "compare":
+                good &= told(submission, option, seconds, report)
+            if what != "times" and option == "--ncu":
+                good &= compared(problem, submission, report, way)
         except NotProfiled as error:
-            worst = 1
-            print(f"{submission.name}: {error}", flush=True)
-    return int(worst)
+            good = False
+            print(f"{submission.stem:24s} {error}", flush=True)
+    return good
 
 
-def _compared(problem: Path, submission: Path) -> bool:
-    """One sample's table; whether all of it is near enough. Raises NotProfiled."""
-    _, report = profiled(problem, submission, "--ncu")
-    if report.profile is None or not report.profile.counters.read:
-        raise NotProfiled(report.reason.message if report.profile is None else report.profile.counters.why_not)
+def told(submission: Path, option: str, seconds: float, report: Report) -> bool:
+    """A line of times; whether it took no longer than it should, and counted where it should."""
+    stages = {stage.name: stage.seconds for stage in report.stages}
+    after = sum(took for name, took in stages.items() if name not in ("load", "build"))
+    found = report.profile
+    assert found is not None
+    first = found.findings[0].code if found.findings else "-"
+    print(
+        f"{submission.stem:24s} {option:8s} {seconds:8.1f} {after:14.1f} {stages.get('profile', 0.0):10.1f} "
+        f"{found.counters.launches:8d}  {first}",
+        flush=True,
+    )
+    counted = found.counters.read or option != "--ncu"
+    if not counted:
+        print(f"{'':24s} {found.counters.why_not}", flush=True)
+    return counted and after <= MOST_S[option]
+
+
+def compared(problem: Path, submission: Path, report: Report, way: Way) -> bool:
+    """One sample's table, of its longest kernel; whether all of it is near enough. Raises NotProfiled."""
+    assert report.profile is not None
+    if not report.profile.counters.read:
+        raise NotProfiled(report.profile.counters.why_not)
     try:
-        launches = ncu_details.read(ncu_details.run(problem, submission))
+        page = ncu_details.run(problem, submission, way.sandbox)
     except RuntimeError as error:
         raise NotProfiled(f"ncu's own page: {error}") from None
+    way.kept(f"{submission.stem}.csv", page)
+    table = figures(report.profile, ncu_details.read(page))
     print(f"{submission.name}: {report.profile.kernels[0].name}")
     near = True
-    for name, ours, theirs in figures(report.profile, launches):
+    for name, ours, theirs in table:
         off = apart(ours, theirs)
         near &= off is not None and off <= WITHIN
         shown = "" if off is None else f"{100 * off:7.2f} %"
@@ -173,10 +192,19 @@ def _shown(figure: Any) -> str:
 def main() -> int:
     """Run what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("times", "compare"))
+    parser.add_argument("what", choices=("times", "compare", "all"))
     parser.add_argument("--only", nargs="*", default=[], help="names of files, without .py")
+    parser.add_argument("--sandbox", help="how submissions are confined; default: as `harness profile` does")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="where to put reports and ncu's pages")
     arguments = parser.parse_args()
-    return times(arguments.only) if arguments.what == "times" else compare(arguments.only)
+    way = Way(arguments.sandbox, arguments.keep)
+    if way.keep is not None:
+        way.keep.mkdir(parents=True, exist_ok=True)
+    if arguments.what != "compare":
+        print(f"{'':33s} {'whole s':>8s} {'after build s':>14s} {'profile s':>10s} {'counted':>8s}  first finding")
+    # Each is looked at, whatever the one before came to.
+    good = [looked_at(problem, submission, arguments.what, way) for problem, submission in samples(arguments.only)]
+    return 0 if all(good) else 1
 
 
 if __name__ == "__main__":

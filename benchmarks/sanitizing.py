@@ -3,6 +3,7 @@
 python -m benchmarks.sanitizing                 # every tool on every file, a line each; needs a GPU
 python -m benchmarks.sanitizing --keep FOLDER   # and what compute-sanitizer printed, as files
 python -m benchmarks.sanitizing --jobs 6        # so many files at once: builds and imports beside each other
+python -m benchmarks.sanitizing --only shared_memory_race   # the planted file of that name and its twin
 
 Each planted file (tests/sanitizing/planted) says which tool has to find what; the lines end with `// planted`. Exit
 code 1 when a mistake is missed, named at another line, or found where there is none; 2 where it can't be run.
@@ -15,6 +16,7 @@ import multiprocessing
 import re
 import sys
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 
 from harness import sanitize
@@ -30,14 +32,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.sanitizing")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="where to put what compute-sanitizer printed")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="files at once; one of them has the device")
+    parser.add_argument("--only", nargs="*", default=[], help="names of files, without .py")
+    parser.add_argument("--sandbox", help="how they are confined; default: as `harness sanitize` does")
     arguments = parser.parse_args()
     keep: Path | None = arguments.keep
     if keep is not None:
         keep.mkdir(parents=True, exist_ok=True)
     good, begun = True, False
     paths = sorted([*(FOLDER / "planted").glob("*.py"), *(FOLDER / "clean").glob("*.py")])
+    paths = [path for path in paths if not arguments.only or path.stem in arguments.only]
+    look = partial(_sanitized, arguments.sandbox)
     with ProcessPoolExecutor(arguments.jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-        for path, found in zip(paths, pool.map(_sanitized, paths), strict=True):
+        for path, found in zip(paths, pool.map(look, paths), strict=True):
             if isinstance(found, tuple):
                 why, elsewhere_too = found
                 print(f"{path.parent.name}/{path.stem}: {why}", file=sys.stderr, flush=True)
@@ -57,10 +63,10 @@ def main() -> int:
     return 0 if good else 1
 
 
-def _sanitized(path: Path) -> Sanitizing | tuple[str, bool]:
+def _sanitized(sandbox: str | None, path: Path) -> Sanitizing | tuple[str, bool]:
     """In a process of the pool; else why not, and whether that holds for every other file as well."""
     try:
-        return sanitize(FOLDER / "problem", path)
+        return sanitize(FOLDER / "problem", path, sandbox=sandbox)
     except (DeviceError, SanitizerMissing) as error:
         return str(error), True
     except SanitizerFailed as error:
