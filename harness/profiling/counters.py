@@ -10,7 +10,6 @@ from harness.profiling.rawpage import CountedLaunch
 from harness.profiling.result import Counters, Limiter
 from harness.profiling.timeline import Group
 
-_SECTOR = 32
 _LIMITS: dict[str, Limiter] = {
     "limit_registers": "registers",
     "limit_shared_memory": "shared memory",
@@ -47,8 +46,9 @@ def counters(launches: Sequence[CountedLaunch], peak_bytes_per_s: float | None) 
     get = together.get
     read, written = get("dram_read_bytes"), get("dram_write_bytes")
     rate = None if read is None or written is None else (read + written) / time_ns * 1e9
-    sectors, needed, requests = _sectors(together)
-    factor = None if needed is None or sectors is None or not needed else max(1.0, sectors / needed)
+    sectors = _sum(get("load_sectors"), get("store_sectors"))
+    requests = _sum(get("load_requests"), get("store_requests"))
+    factor = _sector_factor(get("touched_sectors"), get("ideal_sectors"))
     local = _sum(get("local_load_sectors"), get("local_store_sectors"))
     return Counters(
         launches=len(launches),
@@ -65,7 +65,7 @@ def counters(launches: Sequence[CountedLaunch], peak_bytes_per_s: float | None) 
         l1_hit_rate=get("l1_hit_rate"),
         l2_hit_rate=get("l2_hit_rate"),
         sectors=sectors,
-        needed_sectors=needed,
+        needed_sectors=None if sectors is None or factor is None else sectors / factor,
         sector_factor=factor,
         sectors_per_request=None if sectors is None or not requests else sectors / requests,
         local_sectors=local,
@@ -82,19 +82,9 @@ def counters(launches: Sequence[CountedLaunch], peak_bytes_per_s: float | None) 
     )
 
 
-def _sectors(together: dict[str, float]) -> tuple[float | None, float | None, float | None]:
-    """Sectors asked for, those that the bytes the threads used would fill, and requests: loads and stores together."""
-    asked = _sum(together.get("load_sectors"), together.get("store_sectors"))
-    requests = _sum(together.get("load_requests"), together.get("store_requests"))
-    needed: float | None = 0.0
-    for way in ("load", "store"):
-        sectors, used = together.get(f"{way}_sectors"), together.get(f"{way}_bytes_per_sector")
-        if sectors and (not used or needed is None):
-            needed = None
-        elif sectors and used and needed is not None:
-            # Lanes that read one address together would make it more than the sector holds.
-            needed += sectors * min(used, _SECTOR) / _SECTOR
-    return asked, needed if asked else None, requests
+def _sector_factor(touched: float | None, ideal: float | None) -> float | None:
+    """Lanes that read one address together touch fewer sectors than their bytes would fill side by side."""
+    return None if touched is None or not ideal else max(1.0, touched / ideal)
 
 
 def _together(name: str, launches: Sequence[CountedLaunch]) -> float | None:
@@ -102,15 +92,10 @@ def _together(name: str, launches: Sequence[CountedLaunch]) -> float | None:
     if not known:
         return None
     values = [launch.values[name] for launch in known]
-    match kind_of(name):
-        case "sum":
-            # All or nothing: half of a sum would look like little traffic.
-            return sum(values) if len(known) == len(launches) else None
-        case "ratio":
-            way = name.removesuffix("_bytes_per_sector")
-            weights = [launch.values.get(f"{way}_sectors", 0.0) for launch in known]
-        case "mean":
-            weights = [launch.values.get("time_ns", 0.0) for launch in known]
+    if kind_of(name) == "sum":
+        # All or nothing: half of a sum would look like little traffic.
+        return sum(values) if len(known) == len(launches) else None
+    weights = [launch.values.get("time_ns", 0.0) for launch in known]
     total = sum(weights)
     if total <= 0:
         return sum(values) / len(values)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-Kind = Literal["sum", "mean", "ratio"]
-"""How launches of one kernel are put together: added up; averaged, weighted by time; or averaged by sectors."""
+Kind = Literal["sum", "mean"]
+"""How launches of one kernel are put together: added up, or averaged, weighted by time."""
 
 _GLOBAL = "pipe_lsu_mem_global_op"
 METRICS: dict[str, str] = {
@@ -25,10 +25,11 @@ METRICS: dict[str, str] = {
     "l2_hit_rate": "lts__t_sector_hit_rate.pct",
     "load_sectors": f"l1tex__t_sectors_{_GLOBAL}_ld.sum",
     "load_requests": f"l1tex__t_requests_{_GLOBAL}_ld.sum",
-    "load_bytes_per_sector": "smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.ratio",
     "store_sectors": f"l1tex__t_sectors_{_GLOBAL}_st.sum",
     "store_requests": f"l1tex__t_requests_{_GLOBAL}_st.sum",
-    "store_bytes_per_sector": "smsp__sass_average_data_bytes_per_sector_mem_global_op_st.ratio",
+    # By instruction: those that the addresses of a warp lie in, and those that as many bytes side by side would.
+    "touched_sectors": "memory_l2_theoretical_sectors_global",
+    "ideal_sectors": "memory_l2_theoretical_sectors_global_ideal",
     "local_load_sectors": "l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum",
     "local_store_sectors": "l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum",
     "shared_wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",
@@ -58,12 +59,10 @@ PERCENT = frozenset(name for name, metric in METRICS.items() if "pct" in metric.
 _SUMS = (
     *("time_ns", "dram_read_bytes", "dram_write_bytes", "load_sectors", "load_requests", "store_sectors"),
     *("store_requests", "local_load_sectors", "local_store_sectors", "shared_wavefronts", "bank_conflicts"),
-    "tensor_instructions",
+    *("touched_sectors", "ideal_sectors", "tensor_instructions"),
 )
 
 
 def kind_of(name: str) -> Kind:
     """How values of several launches become one."""
-    if name in _SUMS:
-        return "sum"
-    return "ratio" if name.endswith("_bytes_per_sector") else "mean"
+    return "sum" if name in _SUMS else "mean"

@@ -83,9 +83,9 @@ class Counters(_Model):
     sectors: float | None = None
     """Sectors of 32 bytes that loads and stores of global memory asked for."""
     needed_sectors: float | None = None
-    """Sectors that would have held the bytes that the threads used."""
+    """Sectors that would have done, had the bytes of each instruction lain side by side."""
     sector_factor: float | None = None
-    """The first over the second: 1 is coalesced, 8 uses 4 of every 32 bytes."""
+    """The first over the second, counted by instruction: 1 is coalesced, 8 uses 4 of every 32 bytes."""
     sectors_per_request: float | None = None
     """Sectors of one instruction of a warp: 4 for 4-byte values side by side, 16 for 16-byte ones, 32 at worst."""
     local_sectors: float | None = None

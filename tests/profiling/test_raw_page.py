@@ -63,9 +63,9 @@ def test_a_flood_of_launches_has_an_end():
 
 
 def test_every_metric_has_a_kind_and_shares_are_known_as_such():
-    assert {kind_of(name) for name in METRICS} == {"sum", "mean", "ratio"}
+    assert {kind_of(name) for name in METRICS} == {"sum", "mean"}
     assert {"dram_throughput", "occupancy", "occupancy_limit", "l2_hit_rate"} <= PERCENT
-    assert not PERCENT & {"time_ns", "load_bytes_per_sector", "issue_rate", "limit_registers"}
+    assert not PERCENT & {"time_ns", "touched_sectors", "issue_rate", "limit_registers"}
     assert all(f"stall_{name}" in METRICS for name in STALLS)
     assert len(set(METRICS.values())) == len(METRICS)
 

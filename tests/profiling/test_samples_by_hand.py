@@ -32,10 +32,10 @@ PASS = {
     "compute_throughput": "31.0",
     "load_sectors": 4 * ELEMENTS // 8,
     "load_requests": 4 * ELEMENTS // 32,
-    "load_bytes_per_sector": 32,
     "store_sectors": 2 * ELEMENTS // 8,
     "store_requests": 2 * ELEMENTS // 32,
-    "store_bytes_per_sector": 32,
+    "touched_sectors": 6 * ELEMENTS // 8,
+    "ideal_sectors": 6 * ELEMENTS // 8,
 }
 STRIDED = {
     "kernel": "scan_channel(const float *, const float *, float *, int, int)",
@@ -50,10 +50,10 @@ STRIDED = {
     "compute_throughput": "38",
     "load_sectors": 2 * ELEMENTS,
     "load_requests": 2 * ELEMENTS // 32,
-    "load_bytes_per_sector": 4,
     "store_sectors": ELEMENTS,
     "store_requests": ELEMENTS // 32,
-    "store_bytes_per_sector": 4,
+    "touched_sectors": 3 * ELEMENTS,
+    "ideal_sectors": 3 * ELEMENTS // 8,
     "shared_wavefronts": 70e6,
     "bank_conflicts": 1e5,
 }
