@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-_HERE = str(Path(__file__).parent)
+_OURS = f"{Path(__file__).parents[1]}/"
 _TEXT_MAX = 8 << 10
 _NAME_MAX = 200
 
@@ -75,7 +75,7 @@ def _own_traceback(error: BaseException, submission: str) -> tuple[str, int | No
         described = traceback.TracebackException.from_exception(error)
         lines = [frame.lineno for frame in described.stack if frame.filename == submission]
         for part in _chain(described):
-            frames = [frame for frame in part.stack if not frame.filename.startswith(_HERE)]
+            frames = [frame for frame in part.stack if not frame.filename.startswith(_OURS)]
             first = next((i for i, frame in enumerate(frames) if frame.filename == submission), 0)
             part.stack = traceback.StackSummary.from_list(frames[first:])
         return "".join(described.format()), lines[-1] if lines else None
