@@ -39,8 +39,8 @@ def test_a_broken_problem_fails_and_the_reason_is_named(capfd, name):
     codes, words = BROKEN[name]
     code, errors = verified(capfd, name, "cpu")
     assert code == 1
-    assert {error["code"] for error in errors} == codes
-    assert any(words in error["message"] for error in errors)
+    assert {error["code"] for error in errors} == codes, errors
+    assert any(words in error["message"] for error in errors), errors
 
 
 @pytest.mark.gpu
@@ -52,8 +52,8 @@ def test_the_same_on_a_gpu_where_a_time_is_held_against_the_floor(capfd, name):
         codes, words = {*codes, "floor.above_time", "example.otherwise"}, "floor"
     code, errors = verified(capfd, name, "cuda")
     assert code == 1
-    assert {error["code"] for error in errors} == codes
-    assert any(words.replace("on cpu", "on cuda") in error["message"] for error in errors)
+    assert {error["code"] for error in errors} == codes, errors
+    assert any(words.replace("on cpu", "on cuda") in error["message"] for error in errors), errors
 
 
 def test_every_folder_is_one_of_them():
