@@ -40,10 +40,15 @@ def kernel_bound(counters: Counters | None) -> Bound | None:
 
 
 def idle_us(call: CallTime, device: DeviceTime | None) -> float:
-    """What a call takes while its device has nothing to do: gaps, and where the host is waited for all that is left."""
+    """What a call takes while its device has nothing to do: gaps, and where the host is waited for all that is left.
+
+    Tracing holds the host up, so that the trace may have gaps that the call has not: no more of them than a timed call
+    has room for.
+    """
     if device is None:
         return 0.0
-    return max(0.0, call.us - device.busy_us) if call.host_bound else device.gap_us
+    left = max(0.0, call.us - device.busy_us)
+    return left if call.host_bound else min(left, device.gap_us)
 
 
 def call_bound(call: CallTime, device: DeviceTime | None, kernels: Sequence[KernelProfile]) -> tuple[Bound | None, str]:
@@ -51,9 +56,8 @@ def call_bound(call: CallTime, device: DeviceTime | None, kernels: Sequence[Kern
     if device is None:
         return None, ""
     idle = idle_us(call, device)
-    whole = call.us if call.host_bound else device.span_us
-    if whole > 0 and idle > _IDLE * whole:
-        return "launch", f"for {us(idle)} of {us(whole)} the device has nothing to do"
+    if call.us > 0 and idle > _IDLE * call.us:
+        return "launch", f"for {us(idle)} of {us(call.us)} the device has nothing to do"
     if not kernels:
         return None, ""
     longest = kernels[0]

@@ -6,10 +6,11 @@ import pytest
 from profile_samples import counters as sample
 from profile_samples import facts, kernel
 
-from harness.profiling.bounds import call_bound, kernel_bound
+from harness.profiling.bounds import call_bound, idle_us, kernel_bound
 from harness.profiling.counters import counters, matched
 from harness.profiling.rawpage import CountedLaunch
 from harness.profiling.result import CallTime, DeviceTime
+from harness.profiling.rules import findings
 from harness.profiling.stage import traffic
 from harness.profiling.timeline import Group
 
@@ -137,6 +138,17 @@ def test_limiters_are_those_with_fewest_blocks():
 def test_a_kernel_is_bound_by_what_is_used_most_or_by_latency(fields, bound):
     assert kernel_bound(sample(**{"share_of_peak": None, **fields})) == bound
     assert kernel_bound(None) is None
+
+
+def test_gaps_that_only_the_trace_has_are_none_of_the_calls():
+    # As traced on an H200 of gemm_bn_softmax_best: the host was late with its second kernel, because it was traced.
+    call = CallTime(us=773.7, range_us=(771.2, 774.3), host_us=160.9, calls=9)
+    traced = DeviceTime(span_us=872.8, busy_us=762.5, gap_us=110.3, launches=8, streams=1)
+    assert idle_us(call, traced) == pytest.approx(11.2)
+    assert idle_us(call, traced.model_copy(update={"busy_us": 800.0})) == 0.0
+    assert idle_us(call.model_copy(update={"us": 900.0}), traced) == 110.3
+    found = findings(facts(kernel(launches=8, us=762.5), device=traced, call=call))
+    assert "launch.overhead" not in [finding.code for finding in found]
 
 
 def test_a_call_is_bound_by_launches_where_the_device_is_idle_for_most_of_it():
