@@ -22,6 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from harness.audit.kernels import short
 from harness.load.expected import ExpectedSubmission, load_expected
 from harness.report import Report
 
@@ -32,6 +33,8 @@ BEGIN, END = "<!-- made by scripts/case_studies.py -->\n", "<!-- end -->\n"
 
 PROBLEMS = ("linear_recurrence", "selective_scan", "gemm_bn_scale_softmax")
 """A page each, docs/case-studies/PROBLEM.md."""
+_SHOWN = 0.005
+"""Share of a call's time from which on a kernel is shown."""
 
 Row = dict[str, Any]
 """What is kept of one submission's report and profile; plain JSON."""
@@ -138,7 +141,7 @@ def table(problem: str, rows: list[Row]) -> str:
         "| --- | --- | --- | --- | --- |",
     ]
     for row in own:
-        cells = [f"`{row['file']}`", f"{row['verdict']}, `{row['reason']}`"]
+        cells = [_linked(row["file"]), f"{row['verdict']}, `{row['reason']}`"]
         if "median_us" in row:
             low, high = row["ci95_us"]
             fraction = row["fraction_of_floor"]
@@ -150,12 +153,22 @@ def table(problem: str, rows: list[Row]) -> str:
         lines.append(f"| {' | '.join(cells)} |")
     lines.append("\nWhat `harness profile` said:\n")
     for row in own:
-        kernels = ", ".join(f"`{name}` {us:.1f} us ({100 * share:.0f} %)" for name, us, share in row.get("kernels", []))
+        kernels = ", ".join(
+            f"`{short(name)}` {us:.1f} us ({100 * share:.0f} %)"
+            for name, us, share in row.get("kernels", [])
+            if share >= _SHOWN
+        )
         for message in [kernels, row.get("bound"), *row.get("findings", [])]:
             if message:
                 lines.append(f"- `{row['file']}`: {message}")
     lines += [f"\n![{row['file']}]({Path(row['file']).stem}.svg)" for row in own if row["plot"]]
     return "\n".join(lines) + "\n"
+
+
+def _linked(file: str) -> str:
+    """The file's name, with a link to what was printed of it, if that was kept."""
+    kept = RESULTS / f"{Path(file).stem}.txt"
+    return f"[`{file}`](../../{kept.relative_to(ROOT)})" if kept.is_file() else f"`{file}`"
 
 
 def with_table(page: str, problem: str, rows: list[Row]) -> str:

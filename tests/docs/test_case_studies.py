@@ -22,7 +22,7 @@ ROW = {
     "fraction_of_floor": 0.9367,
     "bound": "Memory is busy.",
     "findings": ["Something to try."],
-    "kernels": [["scan", 99.96, 0.996]],
+    "kernels": [["void scan<4>(float const*, int)", 99.96, 0.996], ["tail(int)", 0.1, 0.004]],
 }
 
 
@@ -42,10 +42,16 @@ def test_a_table_shows_times_profile_and_plot() -> None:
     made = table("p", [ROW, failed, {**ROW, "problem": "other", "file": "c.py"}])
     assert "| `a.py` | accepted, `grade.accepted` | 100.0 us (95 % in 99.0 to 101.0) | 93.7 % | 10.00 |" in made
     assert "| `b.py` | rejected, `precision.below_spec` |  |  |  |" in made
-    assert "- `a.py`: `scan` 100.0 us (100 %)" in made
+    assert "- `a.py`: `scan` 100.0 us (100 %)\n" in made
     assert "- `a.py`: Something to try." in made
     assert made.count("![") == 1
     assert "c.py" not in made
+
+
+def test_what_was_printed_of_a_file_is_a_link_from_its_row() -> None:
+    assert "| [`s6_v3.py`](../../benchmarks/results/case_studies/s6_v3.txt) |" in table(
+        "p", [{**ROW, "file": "s6_v3.py"}]
+    )
 
 
 def test_every_sample_for_a_gpu_has_a_page() -> None:
