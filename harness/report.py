@@ -300,6 +300,11 @@ class OutsideClock(_Model):
     before that clock ran."""
     single_outside_tolerance_us: float | None = None
     """How far that may be above `single_us`."""
+    bare_outside_us: float | None = None
+    """Time of a call by the grader's clock with nothing around it, caches as they were: it can't be more than
+    `single_us`, with cold caches."""
+    bare_tolerance_us: float | None = None
+    """How far that may be above `single_us`."""
     calls: int
     """Calls that both timed."""
     confirmed: bool

@@ -42,7 +42,7 @@ from harness.load.spec import ProblemSpec
 from harness.machine.lacking import lacks_device_memory
 from harness.report import LeafReport
 from harness.seeds import Seeds
-from harness.wire.mask import masked
+from harness.wire.mask import KEY_BITS, masked
 from harness.workers.loop import Loop
 from harness.workers.worker import Worker, WorkerFailure
 
@@ -301,8 +301,8 @@ class AuditStage:
             if kind == OWN or not lacks_device_memory(error):
                 raise
             raise NoMemory("the device has no memory for them") from None
-        key = secrets.randbits(62)
-        self._worker.put(_source(kind), masked((tuple(inputs),), key))
+        key = secrets.randbits(KEY_BITS)
+        self._worker.put(_source(kind), masked((tuple(inputs),), key, self._worker.masker))
         nothing = Collected(sample, expected)
         return self._answer(Answered(kind, inputs, call_seed, expected, sample, nothing, make), _output(kind), key)
 

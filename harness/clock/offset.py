@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import torch
 
-from harness.clock.bench import QUEUE_US, Own, readings_alone
+from harness.clock.bench import Own, readings_alone
 from harness.clock.cold import flush_bytes
 from harness.clock.stats import clock_step, median_of, student
 from harness.machine.device import Device
@@ -82,7 +82,7 @@ def null_kernel_us(device: torch.device) -> float | None:
 def _median(worker: Worker, kind: Own) -> float:
     worker.wait_ready()
     worker.open_device()
-    readings = readings_alone(worker, Loop(turns=1, kind=kind, queue_us=QUEUE_US), _FIRST + _READINGS)
+    readings = readings_alone(worker, Loop(turns=1, kind=kind), _FIRST + _READINGS)
     worker.close()
     kept = readings[_FIRST:]
     return median_of(kept, clock_step(kept))

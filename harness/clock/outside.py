@@ -55,7 +55,9 @@ _SIGMAS = 4.0
 _LAUNCHES_US = 0.5
 """What parts of a turn may differ by beside a share of them: where a process's code lies makes more of a short one."""
 _ONCE_US = 200.0
-"""What a loop may cost once more than the probe's: memory that it finds, say. It idles for longer at its start."""
+"""What a loop may cost once more than the probe's: memory that it finds, say."""
+_KNOWN = 0.1
+"""Share of a call within which walls of single calls have to be known to say all that there is to be said of them."""
 _COPIES = 2.0
 """What a copy of an output may take, over the time of the probe, which reads and writes as much in an easier order."""
 _SHORTER = 8
@@ -121,7 +123,7 @@ class Walls:
 
     @property
     def short(self) -> int:
-        """Turns of a short loop, and turns before the first mark: in these a host gets ahead of its device."""
+        """Turns of a short loop, and turns before the first mark, in which a device comes to its pace."""
         return max(1, self.long // _SHORTER)
 
     @property
@@ -191,6 +193,8 @@ class Singles:
     """What the worker's clock reads for the probe."""
     beside_us: Sequence[float]
     """Walls of probes, less what the worker's clock reads in them, microseconds."""
+    bare_beside_us: Sequence[float]
+    """The same of probes with nothing around them."""
     offset: Estimate
     """What it reads beside a kernel; its error is how far processes differ in that."""
 
@@ -231,8 +235,26 @@ class Agreement:
     """The time of such a call, by our own clock over the quicker half of them."""
     single_outside_tolerance_us: float
     """How far that may be above the worker's."""
+    bare_outside_us: float
+    """The time of a call with nothing around it, by our own clock."""
+    bare_tolerance_us: float
+    """How far that may be above the time of one with cold caches, which it can't be."""
     calls: int
     """Calls that both timed."""
+    exact: bool
+    """Whether a device wrote where walls of single calls end, so that no host is in them."""
+
+    @property
+    def by_singles(self) -> bool:
+        """Whether single calls are known by their own walls. Then it is no matter what calls in loops take, which may
+        find a pipeline full, or an address for the first time."""
+        return self.exact and self.single_outside_tolerance_us <= _KNOWN * abs(self.single_us)
+
+    @property
+    def unsure_us(self) -> float:
+        """How much longer a call that is alone may take than was said without being found out: by its own wall, or by
+        how far our clock may be above the worker's in loops, and those above the other."""
+        return self.single_outside_tolerance_us if self.by_singles else self.tolerance_us + self.single_tolerance_us
 
     @property
     def confirmed(self) -> bool:
@@ -240,8 +262,9 @@ class Agreement:
         return (
             self.outside_us - self.inside_us <= self.tolerance_us
             and self.whole_us - self.inside_us <= self.whole_tolerance_us
-            and self.inside_us - self.single_us <= self.single_tolerance_us
+            and (self.by_singles or self.inside_us - self.single_us <= self.single_tolerance_us)
             and self.single_outside_us - self.single_us <= self.single_outside_tolerance_us
+            and self.bare_outside_us - self.single_us <= self.bare_tolerance_us
         )
 
 
@@ -292,20 +315,27 @@ class Leeway:
         """How much of an error that the submission's own figures show counts."""
         return min(own_us, max(self.noisier * clean_us, self.apart / _SIGMAS * abs(call_us)))
 
+    def walls_us(self, own_us: Sequence[float], clean_us: Sequence[float]) -> float:
+        """How far the median of a submission's walls may be above that of the clean process's."""
+        return min(spread(own_us), self.noisier * spread(clean_us)) + spread(clean_us)
+
 
 def agreement(
     measured: Walls,
     singles: Sequence[tuple[float, float]],
+    bare_us: Sequence[float],
     calibration: Calibration,
     leeway: Leeway,
     *,
     rounding_us: float,
+    exact: bool,
 ) -> Agreement:
     """Hold the clocks against each other.
 
     `singles` are single calls: the worker's reading, offset taken off, and our wall, both in microseconds. These agree
-    no better than walls differ from call to call and from process to process. `rounding_us` is a step of the worker's
-    clock.
+    no better than walls differ from call to call and from process to process. `bare_us` are our walls of calls with
+    nothing around them. `rounding_us` is a step of the worker's clock, `exact` whether a device wrote where walls of
+    single calls end.
     """
     readings = [reading for reading, _ in singles]
     single = Estimate(median_of(readings, rounding_us), estimate(readings).error_us)
@@ -328,7 +358,8 @@ def agreement(
     beside_us = [wall - reading for reading, wall in singles if reading <= statistics.median(readings)]
     clean_us = [each + lone.offset.us for each in lone.beside_us]
     more_us = statistics.median(beside_us) - statistics.median(clean_us)
-    walls_us = min(spread(beside_us), leeway.noisier * spread(clean_us)) + spread(clean_us)
+    walls_us = leeway.walls_us(beside_us, clean_us)
+    bare_clean_us = [each + lone.offset.us for each in lone.bare_beside_us]
     # On a CPU a turn is a hundred times a call, and other work makes more of a difference than processes do; of a GPU
     # that is waited for nothing is told but the call.
     untold_us = leeway.parts * clean.beside().us if clean.marked else 0.0
@@ -350,7 +381,10 @@ def agreement(
         single_tolerance_us=_SIGMAS * (alone + processes).error_us + rounding_us + apart_us + skew_us,
         single_outside_us=single.us + more_us,
         single_outside_tolerance_us=walls_us + rounding_us + apart_us + copies_us,
+        bare_outside_us=statistics.median(bare_us) - statistics.median(bare_clean_us),
+        bare_tolerance_us=leeway.walls_us(bare_us, bare_clean_us) + rounding_us + apart_us + copies_us,
         calls=measured.calls,
+        exact=exact,
     )
 
 

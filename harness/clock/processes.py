@@ -29,11 +29,6 @@ class Processes:
         return self._benches[self._now]
 
     @property
-    def benches(self) -> list[Bench]:
-        """All of them."""
-        return self._benches
-
-    @property
     def singles(self) -> list[tuple[float, float]]:
         """Its single calls since the clocks were last read in the clean process: reading, offset taken off, and wall,
         microseconds."""

@@ -28,7 +28,7 @@ import numpy as np
 
 from harness.check.compare import FormError, worst
 from harness.check.oracle import Oracle
-from harness.clock.bench import LONGER_QUEUE_US, Bench, OutputChanged, Sample
+from harness.clock.bench import Bench, OutputChanged, Sample
 from harness.clock.offset import Offset
 from harness.clock.outside import Agreement, Calibration, Estimate, Leeway, Singles, Walls, agreement, estimate
 from harness.clock.plan import Goal, Plan, Side
@@ -63,6 +63,8 @@ _OTHERS = 0.25
 """Of the processors' time: where other work takes more, times of a CPU have no interval."""
 _LOOPS_S = 0.06
 """Seconds of all long loops of a submission together."""
+_LOOP_S = 0.025
+"""Seconds that a loop takes on a GPU with everything around it."""
 _CONFIRM_S = 5.0
 """Seconds of calls for one comparison of the clocks, as far as a call is shorter than that."""
 _CONFIRM_BYTES = 20e9
@@ -70,8 +72,6 @@ _CONFIRM_BYTES = 20e9
 _CPU_HASHES = 1000.0
 """Bytes in a microsecond, of one core."""
 _BATCH_MAX = 400
-_QUEUE_US = 200.0
-"""Idling between the calls of a loop that makes it no shorter in calls."""
 _TIMES = 3
 """How many times loops are run in each of several processes; in a single one twice as many."""
 _SWITCH_S = 2e-4
@@ -82,6 +82,8 @@ _SINGLES = 24
 """Readings of our own calls that an offset is made from."""
 _OFFSET_MOVED = 2.0
 """Half widths of its interval that the offset of a grading may be from the device's."""
+_BARE = 10
+"""Calls with nothing around them; half as many in each of several processes. Half of them are verified."""
 _WARM = 5
 """Warm calls of each side at most."""
 _IDLE_WITHIN_S = 1.0
@@ -194,10 +196,11 @@ class TimeStage:
         # Each process has as many blocks as another.
         count = len(self._processes)
         goal = replace(goal, min_blocks=min(goal.max_blocks, -(-goal.min_blocks // count) * count))
+        calls_s: dict[Side, float] = {side: self._call_seconds(side) for side in self._sides}
         plan = Plan(
             goal,
-            {side: self._call_seconds(side) for side in self._sides},
-            reserve_s=prepared_s / 2 + 2 * _LOOPS_S,
+            calls_s,
+            reserve_s=self._reserve_s(prepared_s, calls_s["reference"]),
             unsure_us={side: self._unsure_us(side) for side in self._sides},
         )
         others = Others() if self._device.type == "cpu" else None
@@ -224,23 +227,28 @@ class TimeStage:
             return
         if not self._wrong():
             self._evidence.timing = self._timing(plan, confirmed, warm_us)
-            if confirmed.confirmed and _unsure_us(confirmed) > _SURE * abs(confirmed.single_us):
+            if confirmed.confirmed and confirmed.unsure_us > _SURE * abs(confirmed.single_us):
                 self._evidence.warnings.append(_unsure(confirmed))
+
+    def _reserve_s(self, prepared_s: float, reference_s: float) -> float:
+        """Seconds that what comes after the blocks will take. `prepared_s`: what came before them has taken, which is
+        much of the same; `reference_s`: what a call of the reference takes, as for each output that is looked at."""
+        count = len(self._processes)
+        times = self._times if count == 1 else _TIMES
+        loops_s = (times + 1) * (count + 1) * _LOOP_S if self._device.type == "cuda" else 0.0
+        looks = (times + 1 + _bare_calls(count) / 2) * count + _WARM
+        return max(loops_s, prepared_s / 2 + 2 * _LOOPS_S) + looks * reference_s
 
     def _prepare(self, goal: Goal) -> Singles:
         """Choose each side's mode, and let the clean process say what its clocks read beside a call."""
         reference, candidate = self._baselines["reference"], self._processes.bench
         with candidate.worker.stopped(), self._blaming("reference"):
             self._flush_us = min(reference.empty_turns_us() for _ in range(2))
-            reference.choose_mode(self._flush_us, batches=False)
+            reference.choose_mode(self._flush_us)
         if "compiled" in self._baselines:
             with self._blaming("compiled"):
-                self._baselines["compiled"].choose_mode(self._flush_us, batches=False)
-        call_us = candidate.choose_mode(self._flush_us, batches=True)
-        if candidate.mode == "device":
-            # Hosts differ by process: the one whose loops they are held against has to keep ahead as well.
-            with candidate.worker.stopped(), self._blaming("reference"):
-                candidate.queue_us = max(candidate.queue_us, reference.probe_queue_us(self._flush_us))
+                self._baselines["compiled"].choose_mode(self._flush_us)
+        call_us = candidate.choose_mode(self._flush_us)
         if self._again is not None and self._is_short(candidate, call_us, goal):
             with candidate.worker.stopped():
                 asked = time.monotonic()
@@ -286,11 +294,16 @@ class TimeStage:
         own, clean.mode = clean.mode, candidate.mode
         offset = self._offsets[candidate.mode]
         readings, walls = clean.probe_singles(self._singles)
+        bare = clean.probe_singles(self._singles // 2, "left")
         clean.mode = own
         if candidate.mode == "device":
             self._clean_us.append(readings)
-        beside = [wall - reading for reading, wall in zip(readings, walls, strict=True)]
-        return Singles(estimate(readings), beside, Estimate(offset.us, offset.half_us / 2))
+
+        def beside(readings: list[float], walls: list[float]) -> list[float]:
+            return [wall - reading for reading, wall in zip(readings, walls, strict=True)]
+
+        offset_us = Estimate(offset.us, offset.half_us / 2)
+        return Singles(estimate(readings), beside(readings, walls), beside(*bare), offset_us)
 
     def _step_us(self, side: Side, plan: Plan) -> float:
         """The steps of a side's clock. The candidate has no say in them: made up ones would widen what is borne."""
@@ -355,7 +368,7 @@ class TimeStage:
             sample = bench.single(shared)
             samples.append(self._net(side, sample.elapsed_us))
             if side == "candidate":
-                self._processes.singles.append((samples[-1], sample.wall_us))
+                self._processes.singles.append((samples[-1], _wall_us(sample)))
             # Decided only now: until it returned, a call could not know whether it would be looked at.
             if side == "candidate" and secrets.randbelow(1 << 30) < share * (1 << 30):
                 self._look_at(sample, "early", "timed0")
@@ -367,7 +380,7 @@ class TimeStage:
         with self._alone(side), self._blaming(side):
             bench = self._bench(side)
             calls = max(1, min(_WARM, int(0.05 / max(call_s, 1e-9))))
-            samples = [self._net(side, bench.single(warm=True).elapsed_us) for _ in range(calls)]
+            samples = [self._net(side, bench.single(caches="warm").elapsed_us) for _ in range(calls)]
             bench.forget()
         return statistics.median(samples)
 
@@ -383,28 +396,25 @@ class TimeStage:
         reported_us = median_of([sample for block in blocks for sample in block], step_us)
         turns, repeats = self._turns_and_repeats(clean, reported_us)
         leeway = _LEEWAY[self._device.type]
+        exact = self._processes.bench.mode == "device"
         for attempt in range(_ROUNDS):
             with self._watch.block() as seen:
                 measured, probed = self._loops(turns, repeats)
+                bare = [self._bare(blocks) for _ in self._each_process()]
             if "sw_power_cap" in seen.seen.throttle:
                 leeway = replace(leeway, apart=_CAPPED, parts=_CAPPED / 2)
             found = [
-                agreement(walls, singles, Calibration(clean, probed), leeway, rounding_us=step_us)
-                for walls, singles in zip(measured, self._processes.all_singles, strict=True)
+                agreement(walls, singles, bare_us, Calibration(clean, probed), leeway, rounding_us=step_us, exact=exact)
+                for walls, singles, bare_us in zip(measured, self._processes.all_singles, bare, strict=True)
             ]
             confirmed = self._idle and all(each.confirmed and self._is_known(each) for each in found)
             if self._wrong() or confirmed or attempt == _ROUNDS - 1:
                 break
-            # A host that was not ahead of the device has more time then. Not more each time: while the device idles
-            # before a call, the call could be made already.
-            for bench in (self._baselines["reference"], *self._processes.benches):
-                bench.single_queue_us = LONGER_QUEUE_US
             # What has changed since the blocks were measured, or disturbed the clean process, is no disagreement.
             with self._alone("reference") as idle, self._blaming("reference"):
                 self._idle = idle
                 clean = self._probe_alone(self._baselines["reference"], self._processes.bench)
             for _ in self._each_process():
-                self._processes.bench.queue_us *= 2
                 self._processes.singles.clear()
                 self._block("candidate", min(20, max(3, len(blocks[0]))), _LOOKED_AT)
         for _ in self._each_process():
@@ -430,11 +440,23 @@ class TimeStage:
             found[len(found) // 2],
             tolerance_us=max(each.tolerance_us for each in found),
             single_tolerance_us=max(each.single_tolerance_us for each in found),
+            single_outside_tolerance_us=max(each.single_outside_tolerance_us for each in found),
         )
+
+    def _bare(self, blocks: list[list[float]]) -> list[float]:
+        """Walls of calls with nothing around them, microseconds."""
+        bench, walls = self._processes.bench, []
+        for _ in range(min(_bare_calls(len(self._processes)), max(3, len(blocks[0])))):
+            sample = bench.single(caches="left")
+            walls.append(_wall_us(sample))
+            if secrets.randbelow(2):
+                self._look_at(sample, "early", "timed0")
+        bench.forget()
+        return walls
 
     def _is_known(self, found: Agreement) -> bool:
         """Whether the clocks say anything at all of each other; a CPU's seldom do, and no board compares its times."""
-        return self._device.type == "cpu" or _unsure_us(found) <= max(_UNSURE * abs(found.single_us), _UNSURE_US)
+        return self._device.type == "cpu" or found.unsure_us <= max(_UNSURE * abs(found.single_us), _UNSURE_US)
 
     def _turns_and_repeats(self, clean: Singles, reported_us: float) -> tuple[int, int]:
         """Turns of a long loop, and how many times loops are run."""
@@ -442,13 +464,10 @@ class TimeStage:
         on_gpu = self._device.type == "cuda"
         # A GPU takes about twice as long for a digest as the probe does to write what is digested.
         digest_us = 2 * clean.probe.us if on_gpu else self._oracle.output_bytes / _CPU_HASHES
-        busy_us = self._flush_us + digest_us + reported_us
-        queue_us = bench.queue_us if bench.mode == "device" else 0.0
-        turn_us = busy_us + queue_us
+        turn_us = self._flush_us + digest_us + reported_us
         times = self._times if len(self._processes) == 1 else _TIMES
         loop_us = _LOOPS_S * 1e6 / (times * len(self._processes))
-        # How long to idle is for a worker to say; that must not leave loops of a few calls, whose walls tell little.
-        turns = int(loop_us / max(busy_us + min(queue_us, _QUEUE_US), 1.0))
+        turns = int(loop_us / max(turn_us, 1.0))
         most = int(min(_CONFIRM_S * 1e6 / turn_us, _CONFIRM_BYTES / max(1, self._oracle.call_bytes)))
         # Of two loops nobody knows how far they may be apart: rather shorter ones.
         turns = bench.fitting(max(4, min(_BATCH_MAX, turns, most // _TIMES)))
@@ -483,9 +502,10 @@ class TimeStage:
             with self._alone("reference") as idle, self._blaming("reference"):
                 self._idle &= idle
                 if not number:
-                    clean.probe_loops(Walls(turns, marked), first.mode, first.queue_us)  # finds memory
+                    clean.put_as_many(turns)
+                    clean.probe_loops(Walls(turns, marked), first.mode)  # finds memory
                 for _ in range(count):
-                    clean.probe_loops(probed, first.mode, first.queue_us)
+                    clean.probe_loops(probed, first.mode)
             for walls, _ in zip(measured, self._each_process(), strict=True):
                 for _ in range(count):
                     self._processes.bench.loops(walls, look)
@@ -547,6 +567,8 @@ class TimeStage:
                 single_tolerance_us=confirmed.single_tolerance_us,
                 single_outside_us=confirmed.single_outside_us,
                 single_outside_tolerance_us=confirmed.single_outside_tolerance_us,
+                bare_outside_us=confirmed.bare_outside_us,
+                bare_tolerance_us=confirmed.bare_tolerance_us,
                 calls=confirmed.calls,
                 confirmed=confirmed.confirmed,
             ),
@@ -611,6 +633,18 @@ class TimeStage:
         )
 
 
+def _bare_calls(processes: int) -> int:
+    """Calls with nothing around them in each process."""
+    return _BARE if processes == 1 else _BARE // 2
+
+
+def _wall_us(sample: Sample) -> float:
+    """The wall of a single call of the submission. Raises OutputChanged where its end was said too early."""
+    if sample.early:
+        raise OutputChanged
+    return sample.wall_us
+
+
 def _changed(seen: Steadiness, reported_us: float, later_us: float) -> Steadiness:
     """The device, or the submission, is not what it was while the blocks were measured."""
     return _unsteady(
@@ -639,15 +673,9 @@ def _medians_by_turns(blocks: list[list[float]], count: int, step_us: float) -> 
     ]
 
 
-def _unsure_us(found: Agreement) -> float:
-    """How much longer a call may take than the worker says of one that is alone without being found out: by how much
-    our clock may be above the worker's in loops, and those above the other."""
-    return found.tolerance_us + found.single_tolerance_us
-
-
 def _not_known(found: Agreement) -> str:
     return (
-        f"the grader's own clock could be {us(_unsure_us(found))} apart from the worker's, which says that a call "
+        f"the grader's own clock could be {us(found.unsure_us)} apart from the worker's, which says that a call "
         f"takes {us(found.single_us)}: something else keeps this machine's processors or the device busy"
     )
 
@@ -655,7 +683,7 @@ def _not_known(found: Agreement) -> str:
 def _unsure(found: Agreement) -> Warning_:
     return Warning_(
         code="time.weakly_confirmed",
-        message=f"The clocks could be {us(_unsure_us(found))} apart here, and a call "
+        message=f"The clocks could be {us(found.unsure_us)} apart here, and a call "
         f"takes {us(found.single_us)} by the worker's: that it takes no longer rests on the worker's word.",
     )
 

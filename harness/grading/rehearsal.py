@@ -19,7 +19,7 @@ from harness.check.compare import compare
 from harness.check.oracle import Oracle
 from harness.load.problem import Problem
 from harness.machine.device import Device
-from harness.machine.hash_image import hasher_for
+from harness.machine.kernel_image import hasher_for, masker_for
 from harness.seeds import Seeds
 from harness.wire.digest import Passing, seal
 from harness.wire.mask import masked
@@ -64,7 +64,7 @@ def rehearse(on: Device) -> None:
         inputs, again = make(), make()
         if inputs is None or again is None:
             continue
-        masked((tuple(inputs),), number)
+        masked((tuple(inputs),), number, masker_for(on))
         expected = oracle.expected_of(again, number)
         sample = accuracy.sample(expected, number)
         ours = Collected(sample, expected)

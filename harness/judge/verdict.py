@@ -159,13 +159,17 @@ def _loops_not_confirmed(outside: OutsideClock, outside_us: float, where: str, a
 
 def _single_not_confirmed(outside: OutsideClock) -> Judgement:
     """The clocks agree on calls in loops, and not on those that were alone."""
-    assert outside.single_us is not None
-    if outside.inside_us - outside.single_us > (outside.single_tolerance_us or 0.0):
-        but = f"{outside.inside_us:.2f} us among {outside.calls} others, by the grader's own clock as well"
-        allowed = outside.single_tolerance_us
-    else:
+    said_us = outside.single_us
+    assert said_us is not None
+    if (outside.single_outside_us or 0.0) - said_us > (outside.single_outside_tolerance_us or 0.0):
         but = f"{outside.single_outside_us:.2f} us by the grader's own clock"
         allowed = outside.single_outside_tolerance_us
+    elif (outside.bare_outside_us or 0.0) - said_us > (outside.bare_tolerance_us or 0.0):
+        but = f"{outside.bare_outside_us:.2f} us by the grader's own clock even where caches were left as they were"
+        allowed = outside.bare_tolerance_us
+    else:
+        but = f"{outside.inside_us:.2f} us among {outside.calls} others, by the grader's own clock as well"
+        allowed = outside.single_tolerance_us
     return say(
         Verdict.REJECTED,
         "time.not_confirmed",

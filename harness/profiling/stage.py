@@ -40,6 +40,8 @@ from harness.seeds import Seeds
 from harness.workers import claims
 from harness.workers.worker import Worker
 
+_IDLE_US = 250.0
+"""Idling before a call that is traced, in which the host gets ahead of the device."""
 _CALLS, _CALLS_S = 9, 1.0
 """Timed calls, and how long they may take together."""
 _SECTOR = 32
@@ -83,7 +85,7 @@ class ProfileStage:
         return self._put_together(call, seen, counted)
 
     def _time(self, bench: Bench) -> CallTime:
-        bench.choose_mode(bench.empty_turns_us(), batches=False)
+        bench.choose_mode(bench.empty_turns_us())
         samples: list[Sample] = []
         began = time.monotonic()
         while len(samples) < _CALLS and (len(samples) < 3 or time.monotonic() - began < _CALLS_S):
@@ -109,8 +111,8 @@ class ProfileStage:
     def _trace(self, bench: Bench) -> claims.Timeline:
         inputs = self._oracle.inputs(self._seeds.of("profile inputs", 0))
         self._worker.put(_SOURCE, tuple(inputs))
-        # As it is timed: where the host can't keep ahead of the device, nothing is queued before a call either.
-        queue_us = bench.queue_us if bench.mode == "device" else 0.0
+        # As it is timed: where the host can't keep ahead of the device, nothing is before a call either.
+        queue_us = _IDLE_US if bench.mode == "device" else 0.0
         seen = self._worker.timeline(_SOURCE, queue_us, self._set.call_limit_s)
         self._worker.drop([_SOURCE])
         if seen.note:

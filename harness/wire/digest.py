@@ -109,4 +109,9 @@ class Passing:
 
 def seal(roots: torch.Tensor) -> bytes:
     """The hash, 16 bytes, of roots that lie in the host's memory, [turns, 2] int64."""
-    return hashlib.blake2b(roots.reshape(-1).numpy().data, digest_size=16).digest()
+    return seal_of(roots.reshape(-1).numpy().data)
+
+
+def seal_of(data: bytes | memoryview) -> bytes:
+    """The same of their bytes."""
+    return hashlib.blake2b(data, digest_size=16).digest()

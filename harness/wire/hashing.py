@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from harness.wire.driver import done
+from harness.wire.kernels import Kernels
 
 _SALT = struct.Struct("<QQ")
 _ROOT = (1 << 32) - 1
@@ -71,16 +71,8 @@ class HostHasher(Hasher):
 class GpuHasher(Hasher):
     """In a GPU's memory, on the current stream."""
 
-    def __init__(self, image: bytes, device: torch.device) -> None:
-        """`image`: the kernel as a cubin for this GPU. Raises RuntimeError where it can't be loaded."""
-        from cuda.bindings import driver
-
-        torch.cuda.current_stream(device).synchronize()  # there is a context now
-        self.device = device
-        self._launch: Any = driver.cuLaunchKernel
-        with torch.cuda.device(device):
-            self._module = done(driver.cuModuleLoadData(image))
-        self._kernel = done(driver.cuModuleGetFunction(self._module, b"hash_tiles"))
+    def __init__(self, kernels: Kernels) -> None:
+        self._kernels, self.device = kernels, kernels.device
 
     def tiles(self, data: torch.Tensor, first: int, step: int, nbytes: int, out: torch.Tensor) -> None:
         """A block of threads a tile."""
@@ -101,9 +93,7 @@ class GpuHasher(Hasher):
         place = data.data_ptr()
         unit = min(_WORD, place & -place) or _WORD  # what it is aligned to; no memory is to all
         values = (place, here, step, nbytes, first, numbered, unit, out.data_ptr())
-        with torch.cuda.device(self.device):
-            stream = torch.cuda.current_stream(self.device).cuda_stream
-            done(self._launch(self._kernel, blocks, 1, 1, _THREADS, 1, 1, 0, stream, (values, _KINDS), 0))
+        self._kernels.launch("hash_tiles", blocks, _THREADS, values, _KINDS)
 
 
 @functools.cache

@@ -1,15 +1,24 @@
 """The grader's own clock: a small process with nothing else to do, and a page of memory that it shares with a worker.
 
-    go     | ticket | key  |     written by the stopwatch: the loop begins, and the key takes the mask off its inputs
-    mark   | ticket |            written by the worker's device: some turns have ended; a second one: all have
-    done   | ticket | seal |     written by the worker: the loop has ended, and this is the seal on its outputs
+    go       | ticket | key  |     written by the stopwatch: the loop begins, and the key takes the mask off its inputs
+    queued   | ticket |            written by the worker: its device has work, and waits
+    release  | ticket |            written by the stopwatch, behind the key: the device may go on
+    mark     | ticket |            written by the worker's device: some turns have ended; a second one: all have
+    root     | hash   |            written by the worker's device, of a call that is alone: its output is there
+    done     | ticket | seal |     written by the worker: the loop has ended, and this is the seal on its outputs
+
+Of a loop that is held, `go` has no key: the worker's host queues calls meanwhile, behind a kernel that waits for
+`release`, and only then the clock begins. So how quick a host is makes no time, and nothing of a call can be done while
+its inputs are still under their mask. A host that can queue no more, or doesn't say so, is waited for no longer than it
+was given.
 
 The grader's process has threads that watch and read, and each of them may hold it up for a millisecond; a message on a
 socket takes now a tenth of one, now three. The stopwatch only writes `go`, looks at the marks and at `done` without a
 pause, and says how long that took. While a loop can't have come so far it rests: who looks without a pause may share a
 core with the worker's thread, which queues calls meanwhile. The ticket of a `done` did not exist before its `go`.
 
-From `go` to `done` some tens of microseconds are the hosts'. Between two marks nothing is: a device writes both.
+From `go` to `done` some tens of microseconds are the hosts'. Between two marks nothing is, nor between `release` and
+`root`: a device writes them. A root that is no hash of the output that is handed over later is found out by the seal.
 Run as a script it is that process, which is up in a few hundredths of a second, since nothing but the standard library
 is needed.
 """
@@ -30,18 +39,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 SEAL_BYTES = 16
-_TICKET, _KEY, _DONE, _SEAL, MARKS = 0, 8, 16, 24, (64, 72)
+_TICKET, KEY, _DONE, _SEAL, _QUEUED, RELEASED, MARKS, ROOT = 0, 8, 16, 24, 40, 48, (64, 72), 80
 """Where things are on the page."""
 _PAGE_BYTES = 4096
-_REQUEST = struct.Struct("!d??dd8s8s")
-"""Seconds at most, whether to wait busily, whether there are marks, seconds to rest before the first of them and after
-it, ticket, key."""
-_ANSWER = struct.Struct("!dddd??16s")
-"""When `go` was written, when the marks and when `done` were there (time.perf_counter of this machine), whether all
-marks were there by then and whether `done` was, seal."""
+_REQUEST = struct.Struct("!d???ddd8s8s")
+"""Seconds at most, whether to wait busily, whether there are marks, whether there is a root, seconds to hold the device
+at most, seconds to rest before the first mark and after it, ticket, key."""
+_ANSWER = struct.Struct("!ddddd??16s16s")
+"""When `go` was written, or `release` of a loop that was held, when the marks and when `done` were there
+(time.perf_counter of this machine), whether all marks were there by then and whether `done` was, seal."""
 _LOOK_EVERY = 4096
 """Turns of a busy wait between looks at the time and at the socket."""
 _LOOK_UP_S = 0.2
+_LOOK_AGAIN_S = 2e-5
+"""Between looks whether calls are queued: nothing is timed yet, and who looks without a pause may share a core."""
 
 
 @dataclass(frozen=True)
@@ -49,17 +60,21 @@ class Timed:
     """What the stopwatch saw. Times are those of time.perf_counter."""
 
     began: float
-    """When the loop was told to begin."""
+    """When the loop was told to begin, or its device to go on."""
     marked: tuple[float, float]
     """When the marks were there."""
     ended: float
     """When the page said that it has ended, or when waiting for that ended."""
+    rooted: float
+    """When the root was there, or the end where there is none."""
     done: bool
     """Whether the page said so."""
     in_order: bool
     """Whether the marks, if there are any, were there by then."""
     seal: str
     """On the outputs, as the page says."""
+    root: bytes
+    """As it was when it was there; 16 bytes."""
 
 
 class Stopwatch:
@@ -92,23 +107,30 @@ class Stopwatch:
         spin: bool,
         gone: Callable[[], bool],
         marks: bool = False,
+        root: bool = False,
+        hold_s: float = 0.0,
         rests_s: tuple[float, float] = (0.0, 0.0),
     ) -> Timed:
         """Tell the worker to begin and wait for its end.
 
-        That is the page's `done` (with `spin`), a message on the socket, the limit, or the moment in which `gone` says
-        that the worker has ended although its socket lives on. Of the first mark, or of the end where there are none,
-        nothing is seen for as many seconds as `rests_s` says first, and as many as it says last after it.
+        With `hold_s` its device waits until the worker says that calls are queued, for so many seconds at most. The end
+        is the page's `done` (with `spin`), a message on the socket, the limit, or the moment in which `gone` says that
+        the worker has ended although its socket lives on. `marks` and `root`: whether there are any. Of the first mark,
+        or of the end where there are none, nothing is seen for as many seconds as `rests_s` says first, and as many as
+        it says last after it.
         """
         began = time.perf_counter()
-        self._control.sendall(_REQUEST.pack(limit_s, spin, marks, *rests_s, ticket, key.to_bytes(8, "big")))
+        written = key.to_bytes(8, sys.byteorder)
+        self._control.sendall(_REQUEST.pack(limit_s, spin, marks, root, hold_s, *rests_s, ticket, written))
         ended = False
         while not select.select([self._control], [], [], _LOOK_UP_S)[0]:
             if ended:
-                return Timed(began, (began, began), time.perf_counter(), False, False, "")
+                now = time.perf_counter()
+                return Timed(began, (began, began), now, now, False, False, "", b"")
             ended = gone()
-        sent, first, second, came, in_order, done, seal = _ANSWER.unpack(_all_of(self._control, _ANSWER.size))
-        return Timed(sent, (first, second), came, done, in_order, seal.hex())
+        answer = _ANSWER.unpack(_all_of(self._control, _ANSWER.size))
+        sent, first, second, rooted, came, in_order, done, seal, root_seen = answer
+        return Timed(sent, (first, second), came, rooted, done, in_order, seal.hex(), root_seen)
 
     def close(self) -> None:
         """End it, whatever it waits for."""
@@ -127,7 +149,7 @@ class Page:
 
     @property
     def memory(self) -> mmap.mmap:
-        """The page itself, for a device to write marks."""
+        """The page itself, for a device to wait for its release and to write marks."""
         return self._page
 
     @property
@@ -140,12 +162,17 @@ class Page:
         self._page[MARKS[number] : MARKS[number] + 8] = self._ticket
 
     def wait_for_go(self) -> tuple[int, str]:
-        """Wait, busily, until the next loop may begin; returns its key, and the ticket that its answer has to carry."""
+        """Wait, busily, until the next loop may begin; returns its key, if it is not held, and the ticket that its
+        answer has to carry."""
         page, last = self._page, self._ticket
         while (ticket := page[_TICKET : _TICKET + 8]) == last:
             pass
         self._ticket = ticket
-        return int.from_bytes(page[_KEY : _KEY + 8], "big"), ticket.hex()
+        return int.from_bytes(page[KEY : KEY + 8], sys.byteorder), ticket.hex()
+
+    def queued(self) -> None:
+        """Say that the device has work."""
+        self._page[_QUEUED : _QUEUED + 8] = self._ticket
 
     def done(self, seal: bytes) -> None:
         """Say that the loop has ended."""
@@ -166,11 +193,20 @@ def _all_of(sock: socket.socket, count: int) -> bytes:
 def _serve(control: socket.socket, wire_fd: int, page: mmap.mmap) -> None:
     """Answer requests until the grader is gone."""
     while True:
-        limit_s, spin, marks, rest_s, rest_later_s, ticket, key = _REQUEST.unpack(_all_of(control, _REQUEST.size))
-        page[_KEY : _KEY + 8] = key
+        request = _REQUEST.unpack(_all_of(control, _REQUEST.size))
+        limit_s, spin, marks, root, hold_s, rest_s, rest_later_s, ticket, key = request
+        page[ROOT : ROOT + SEAL_BYTES] = bytes(SEAL_BYTES)
+        if hold_s:
+            page[_TICKET : _TICKET + 8] = ticket
+            _hold(page, ticket, hold_s)
+        page[KEY : KEY + 8] = key
         sent = time.perf_counter()
-        page[_TICKET : _TICKET + 8] = ticket
+        page[RELEASED : RELEASED + 8] = page[_TICKET : _TICKET + 8] = ticket
         _rest(rest_s, sent + limit_s, wire_fd)
+        root_seen, rooted = bytes(SEAL_BYTES), 0.0
+        if root:
+            root_seen = _look_for_root(page, ticket, sent + limit_s, wire_fd)
+            rooted = time.perf_counter()
         seen, there = [], []
         for place in (*MARKS, _DONE) if marks else (_DONE,):
             if spin:
@@ -185,7 +221,16 @@ def _serve(control: socket.socket, wire_fd: int, page: mmap.mmap) -> None:
         *marked, came = seen
         *in_order, done = there
         seal = page[_SEAL : _SEAL + SEAL_BYTES]
-        control.sendall(_ANSWER.pack(sent, *(marked or (sent, sent)), came, all(in_order), done, seal))
+        control.sendall(
+            _ANSWER.pack(sent, *(marked or (sent, sent)), rooted or came, came, all(in_order), done, seal, root_seen)
+        )
+
+
+def _hold(page: mmap.mmap, ticket: bytes, seconds: float) -> None:
+    """Wait until calls are queued, for so long at most."""
+    until = time.perf_counter() + seconds
+    while page[_QUEUED : _QUEUED + 8] != ticket and time.perf_counter() < until:
+        time.sleep(_LOOK_AGAIN_S)
 
 
 def _rest(seconds: float, until: float, wire_fd: int) -> None:
@@ -201,6 +246,18 @@ def _look(page: mmap.mmap, place: int, ticket: bytes, until: float, wire_fd: int
         turns += 1
         if turns % _LOOK_EVERY == 0 and (time.perf_counter() > until or select.select([wire_fd], [], [], 0)[0]):
             return
+
+
+def _look_for_root(page: mmap.mmap, ticket: bytes, until: float, wire_fd: int) -> bytes:
+    """The same until there is a root. Half of one may be there before the other, and no half of a hash is nothing."""
+    turns = 0
+    while True:
+        root = page[ROOT : ROOT + SEAL_BYTES]
+        if (any(root[:8]) and any(root[8:])) or page[_DONE : _DONE + 8] == ticket:
+            return root
+        turns += 1
+        if turns % _LOOK_EVERY == 0 and (time.perf_counter() > until or select.select([wire_fd], [], [], 0)[0]):
+            return root
 
 
 if __name__ == "__main__":

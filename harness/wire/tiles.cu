@@ -1,4 +1,5 @@
-// A hash of the bytes of a tensor, 16 bytes for each tile of it. Compiled by nvrtc; hashing.py says how it is used.
+// A hash of the bytes of a tensor, 16 bytes for each tile of it. Compiled by nvrtc, with masks.cu behind it; hashing.py
+// says how it is used.
 //
 //     tile    bytes of a block of threads: thread t takes the words t, t + THREADS, ... of 16 bytes, four to a message
 //     value   32 bytes of a thread: BLAKE3's compression of its messages, one after another
@@ -36,15 +37,13 @@ DEVICE void mix(u32& a, u32& b, u32& c, u32& d, u32 x, u32 y) {
     b = turned(b ^ c, 7);
 }
 
-// The value that a message, m, makes of one.
-DEVICE Value compressed(const Value& h, const u32 (&m)[16], u32 tile, u32 thread, u32 flags) {
+// BLAKE3's rounds of a state, v, with a message, m.
+DEVICE void rounds(u32 (&v)[16], const u32 (&m)[16]) {
     constexpr int order[7][16] = {
         {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}, {2, 6, 3, 10, 7, 0, 4, 13, 1, 11, 12, 5, 9, 14, 15, 8},
         {3, 4, 10, 12, 13, 2, 7, 14, 6, 5, 9, 0, 11, 15, 8, 1}, {10, 7, 12, 9, 14, 3, 13, 15, 4, 0, 11, 2, 5, 8, 1, 6},
         {12, 13, 9, 11, 15, 10, 14, 8, 7, 2, 5, 3, 0, 1, 6, 4}, {9, 14, 11, 5, 8, 12, 15, 1, 13, 3, 0, 10, 2, 6, 4, 7},
         {11, 15, 5, 0, 1, 9, 8, 6, 14, 10, 2, 12, 3, 4, 7, 13}};
-    u32 v[16] = {h.v[0],      h.v[1],      h.v[2],      h.v[3],      h.v[4], h.v[5], h.v[6],        h.v[7],
-                 0x6a09e667u, 0xbb67ae85u, 0x3c6ef372u, 0xa54ff53au, tile,   thread, MESSAGE_BYTES, flags};
 #pragma unroll
     for (int round = 0; round < 7; ++round) {
         const int(&o)[16] = order[round];
@@ -57,6 +56,13 @@ DEVICE Value compressed(const Value& h, const u32 (&m)[16], u32 tile, u32 thread
         mix(v[2], v[7], v[8], v[13], m[o[12]], m[o[13]]);
         mix(v[3], v[4], v[9], v[14], m[o[14]], m[o[15]]);
     }
+}
+
+// The value that a message, m, makes of one.
+DEVICE Value compressed(const Value& h, const u32 (&m)[16], u32 tile, u32 thread, u32 flags) {
+    u32 v[16] = {h.v[0],      h.v[1],      h.v[2],      h.v[3],      h.v[4], h.v[5], h.v[6],        h.v[7],
+                 0x6a09e667u, 0xbb67ae85u, 0x3c6ef372u, 0xa54ff53au, tile,   thread, MESSAGE_BYTES, flags};
+    rounds(v, m);
     Value next;
 #pragma unroll
     for (int i = 0; i < 8; ++i) next.v[i] = v[i] ^ v[i + 8];

@@ -2,15 +2,16 @@
 
 One loop serves every measurement, so that whatever is not the call costs the same in all of them:
 
+    begin()     (device mode) the device waits until the grader lets it go on
     each turn:  before(turn)
-                (device mode) idling, in which the host gets ahead; in the first turn begin() before the last of it
-                L2 made cold
+                L2 made cold, as far as it shall be
                 (device mode) events around the call, behind work that is queued already
                 (host mode)   the host's clock around the call and the wait for the device
                 after(turn, result)
                 (device mode) one more event
                 mark(0) after some turns, mark(1) after the last
     at the end: last(), then the wait for the device
+    queued()    (device mode) once, when the host is ahead of the device: at the end, or after some turns of many
 
 The loop only runs and waits; readings are taken afterwards, since the grader's own clock runs over the loop.
 """
@@ -31,15 +32,11 @@ from harness.worker.memory import CudaMemory
 
 Call = Callable[[], Any]
 
-_LAUNCH_US = 250
-"""Of the idling before the first call, what is queued after `begin`: however long that takes, launching the call has as
-much time."""
+_AHEAD = 48
+"""Turns that a host is ahead of its device by when it says so: a driver holds about a thousand launches, and a turn
+takes some ten beside those of the call."""
 _CYCLES_PER_US = 2000
 """Generous for today's clocks: a queue that is held up a little longer than asked does no harm."""
-_LEAD_US = 800
-"""A loop begins with so much idling, in which the host gets ahead of the device: what holds it up for a moment later is
-in no wall. The first turns are the slowest of the host's, and nothing is queued yet when they are made. Not longer: a
-process could leave it out, and gain as much over all calls of a loop."""
 _AWAKE_US, _ASLEEP_S = 1000, 0.02
 """A device that has had nothing to do takes a while to be as quick as it can: it is kept busy so long before a loop
 that begins so many seconds after the one before."""
@@ -55,12 +52,10 @@ class Turns:
     """Made one after another; None is a turn without a call."""
     mode: Literal["device", "host"]
     """How a call is timed."""
-    queue_us: float
-    """Microseconds of idling queued before each call, in device mode."""
-    warm: bool
-    """Make each call twice and time the second, instead of making caches cold."""
+    caches: Literal["cold", "warm", "left"]
+    """Emptied before each call; each call made twice and the second timed; as they are."""
     begin: Callable[[], None]
-    """Called once, as soon as a host that is slow is in no wall any more."""
+    """Called once, before the first turn."""
     before: Callable[[int], None]
     """Called before each turn, outside the timed span."""
     after: Callable[[int, Any], None]
@@ -72,6 +67,9 @@ class Turns:
     last: Callable[[], None]
     """Called after the last turn, before the device is waited for: what is queued here takes no turn of the host's
     afterwards."""
+
+    queued: Callable[[], None]
+    """Called once in device mode, when the host is so far ahead of the device that the grader may let it go on."""
 
     def mark_after(self, turn: int) -> None:
         """Put a mark, where one follows this turn."""
@@ -91,8 +89,6 @@ class CudaClock:
         self._elapsed_us: list[float] = []
         self._host_us: list[float] = []
         self._ended = -math.inf
-        self.launched_us = 0.0
-        """What the host took to queue all turns but the first, which is slower; 0 where it waited for each."""
         self._count = self._first = 0
         self._queued = False
 
@@ -108,7 +104,7 @@ class CudaClock:
                 event.record()  # only now the driver makes one, and not in a loop that is timed
             self._events.append((start, end, last))
         self._elapsed_us, self._host_us, self._count, self._first = [], [], len(turns.calls), turns.marked
-        self.launched_us, self._queued = 0.0, turns.mode == "device"
+        self._queued = turns.mode == "device"
         self._memory.reset_limits()
         if time.monotonic() - self._ended > _ASLEEP_S:
             torch.cuda._sleep(_AWAKE_US * _CYCLES_PER_US)
@@ -125,21 +121,14 @@ class CudaClock:
             turns.last()
             self._wait()
             return
-        if len(turns.calls) > 1 and turns.queue_us:
-            torch.cuda._sleep(_LEAD_US * _CYCLES_PER_US)
-        first = 0
+        turns.begin()
         for turn, call in enumerate(turns.calls):
             start, end, last = self._events[turn]
             turns.before(turn)
-            begin = turns.begin if not turn else None
-            if turns.warm:
-                if begin is not None:
-                    begin()
-                if call is not None:
-                    call()
-                self._idle(turns.queue_us)
-            else:
-                self.queue(turns.queue_us, begin)
+            if turns.caches == "cold":
+                self._flush.zero_()
+            elif turns.caches == "warm" and call is not None:
+                call()
             start.record()
             began = time.perf_counter_ns()
             result = None if call is None else call()
@@ -149,23 +138,18 @@ class CudaClock:
             last.record()
             turns.mark_after(turn)
             self._host_us.append((ended - began) / 1e3)
-            first = first or time.perf_counter_ns()
-        self.launched_us = (time.perf_counter_ns() - first) / 1e3
+            if turn + 1 == _AHEAD < len(turns.calls):
+                turns.queued()
         turns.last()
+        if len(turns.calls) <= _AHEAD:
+            turns.queued()
         torch.cuda.synchronize(self._device)
 
-    def queue(self, idle_us: float, begin: Callable[[], None] | None = None) -> None:
-        """Queue what stands before a timed call: idling, `begin` before the last of it, and what makes caches cold."""
-        if begin is not None:
-            self._idle(idle_us - _LAUNCH_US)
-            begin()
-            idle_us = min(idle_us, _LAUNCH_US)
-        self._idle(idle_us)
+    def queue(self, idle_us: float) -> None:
+        """Queue what stands before a call that is looked at and not timed: idling, in which the host gets ahead, and
+        what makes caches cold."""
+        torch.cuda._sleep(int(idle_us * _CYCLES_PER_US))
         self._flush.zero_()
-
-    def _idle(self, us: float) -> None:
-        if (cycles := int(us * _CYCLES_PER_US)) > 0:
-            torch.cuda._sleep(cycles)
 
     def readings(self) -> tuple[list[float], list[float]]:
         """Microseconds of each call of the last run, and of the host's side of it."""
@@ -198,8 +182,6 @@ class CpuClock:
         self._flush = torch.zeros(flush_bytes, dtype=torch.uint8)
         self._cell = torch.zeros(1)
         self._elapsed_us: list[float] = []
-        self.launched_us = 0.0
-        """As on a CUDA device in host mode."""
 
     def null(self) -> None:
         """The smallest call that torch has."""
@@ -242,9 +224,9 @@ def _host_readings(turns: Turns, make_cold: Callable[[], object], wait: Callable
     turns.begin()
     for turn, call in enumerate(turns.calls):
         turns.before(turn)
-        if not turns.warm:
+        if turns.caches == "cold":
             make_cold()
-        elif call is not None:
+        elif turns.caches == "warm" and call is not None:
             call()
         wait()
         began = time.perf_counter_ns()

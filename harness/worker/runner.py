@@ -27,15 +27,16 @@ from harness.wire.digest import Digests, seal
 from harness.wire.frames import Channel
 from harness.wire.generators import seed_torch
 from harness.wire.hashing import GpuHasher, Hasher, HostHasher
-from harness.wire.mask import mask
+from harness.wire.kernels import Kernels
+from harness.wire.mask import GpuMasker, HostMasker, Masker, mask
 from harness.wire.stopwatch import Page
 from harness.wire.transfer import ByteStream, TensorSpec, flat_bytes, is_dense, packed
 from harness.wire.tree import TreeError, put_together, take_apart
 from harness.wire.window import Window, open_window
 from harness.worker.clock import CpuClock, CudaClock, Turns
+from harness.worker.device_page import DevicePage
 from harness.worker.entries import DestinationModel, FunctionModel, bound, find
 from harness.worker.failure import Failure
-from harness.worker.marks import DeviceMarks
 from harness.worker.memory import CpuMemory, CudaMemory, aside
 from harness.worker.trace import timeline, trace
 
@@ -68,6 +69,8 @@ class Runner:
         self._memory: CpuMemory | CudaMemory = CpuMemory()
         self._clock: CpuClock | CudaClock | None = None
         self._hasher: Hasher = HostHasher()
+        self._masker: Masker = HostMasker()
+        self._kernels: Kernels | None = None
         self._entry: Any = None
         self._style = "model"
         self._outputs: list[str] = []
@@ -75,7 +78,7 @@ class Runner:
         self._buffers: dict[str, dict[str, torch.Tensor]] = {}
         self._window: Window | None = None
         self._page: Page | None = None
-        self._marks: DeviceMarks | None = None
+        self._device_page: DevicePage | None = None
         self._values: dict[str, Any] = {}
         self._inputs: dict[str, list[torch.Tensor]] = {}
         self._calls: dict[str, _Call] = {}
@@ -97,7 +100,8 @@ class Runner:
             self.touch(order)
             self._memory = CudaMemory(self._device)
             self._clock = CudaClock(self._device, order["flush_bytes"], self._memory)
-            self._hasher = GpuHasher(base64.b64decode(order["hash_image"]), self._device)
+            self._kernels = Kernels(base64.b64decode(order["kernel_image"]), self._device)
+            self._hasher, self._masker = GpuHasher(self._kernels), GpuMasker(self._kernels)
         else:
             self._clock = CpuClock(order["flush_bytes"])
         return {"type": "done"}
@@ -200,9 +204,9 @@ class Runner:
     def take_page(self, order: dict[str, Any]) -> dict[str, Any]:
         """Map the page that is shared with the grader's stopwatch."""
         (fd,) = self._channel.take_descriptors()
-        if self._marks is not None:
-            self._marks.close()
-        self._page, self._marks = Page(fd), None
+        if self._device_page is not None:
+            self._device_page.close()
+        self._page, self._device_page = Page(fd), None
         os.close(fd)
         return {"type": "done"}
 
@@ -358,11 +362,14 @@ class Runner:
         pinned = self._device.type == "cuda"
         on_host = torch.empty(digests.roots.shape, dtype=torch.int64, device="cpu", pin_memory=pinned)
 
-        key = 0
+        key_given = 0
 
         def begin() -> None:
+            key = self._page_of_device().wait_for_key() if order["held"] else None
             if order["masked"]:
-                mask(self._inputs[order["inputs"]], key)
+                # A host that has the key knows it from the moment in which the clock runs.
+                key = self._masker.key(key_given) if key is None else key
+                mask(self._inputs[order["inputs"]], key, self._masker)
 
         def before(turn: int) -> None:
             if seeds:
@@ -378,36 +385,38 @@ class Runner:
 
         def mark(number: int) -> None:
             if order["mode"] == "device":
-                self._device_marks().write(number)
+                self._page_of_device().mark(number)
             else:
                 page.mark(number)
 
         def last() -> None:
             if sealed:
                 digests.end()
+                if order["held"] and count == 1:
+                    self._page_of_device().put_root(digests.roots[0])
                 on_host.copy_(digests.roots, non_blocking=True)
 
         ignored = order["kind"] in ("empty", "null")
         turns = Turns(
             self._calls_of(order, specs),
             order["mode"],
-            order["queue_us"],
-            order["warm"],
+            order["caches"],
             begin,
             before,
             _forget if ignored else after,
             order["marked"],
             mark,
             last,
+            page.queued,
         )
         self._memory.settle()
-        if turns.marked and turns.mode == "device":
-            self._device_marks()
+        if order["held"]:
+            self._page_of_device()
         self._clock.get_ready(turns)
         with torch.no_grad(), _no_collection():
             self._channel.send({"type": "ready", "ticket": self.ticket})
             # From here on, whatever is answered, a failure as well, is about what was ordered by the page.
-            key, self.ticket = page.wait_for_go()
+            key_given, self.ticket = page.wait_for_go()
             self._clock.run(turns)
             said = seal(on_host)
             page.done(said)
@@ -417,11 +426,12 @@ class Runner:
         self._calls["roots"] = _Call(live=[digests.roots])
         return {"type": "ran", "seal": said.hex()}
 
-    def _device_marks(self) -> DeviceMarks:
-        if self._marks is None:
+    def _page_of_device(self) -> DevicePage:
+        if self._device_page is None:
             assert self._page is not None
-            self._marks = DeviceMarks(self._page, self._device)
-        return self._marks
+            assert self._kernels is not None
+            self._device_page = DevicePage(self._page, self._kernels)
+        return self._device_page
 
     def times(self, order: dict[str, Any]) -> dict[str, Any]:
         """What the last loop returned and read."""
@@ -439,7 +449,6 @@ class Runner:
             "outputs": outputs,
             "elapsed_us": elapsed_us,
             "host_us": host_us,
-            "launched_us": self._clock.launched_us,
             "around_us": self._clock.around_us(),
         }
 

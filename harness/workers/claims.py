@@ -123,8 +123,6 @@ class Timed(_Answer):
     outputs: Annotated[list[Output], Field(max_length=4096)]
     elapsed_us: Annotated[list[Microseconds], Field(max_length=4096)]
     host_us: Annotated[list[Microseconds], Field(max_length=4096)]
-    launched_us: Microseconds
-    """What the host took to queue all turns but the first; 0 where it waited for each."""
     around_us: Microseconds
     """What the device took for what precedes a call in a turn and for what follows it, in the mean between two marks; 0
     where there are none, and where it was waited for."""

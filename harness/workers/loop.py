@@ -7,6 +7,10 @@ from typing import Any, Literal
 
 from harness.wire.transfer import TensorSpec
 
+Caches = Literal["cold", "warm", "left"]
+"""Emptied before each call; each call made twice, the second one timed; as they are, so that what our own clock sees is
+the call and next to nothing around it."""
+
 
 @dataclass(frozen=True)
 class Loop:
@@ -24,11 +28,9 @@ class Loop:
     specs: tuple[TensorSpec, ...] = ()
     """What a call returns: the memory that it may land in is poisoned before the loop."""
     mode: Literal["device", "host"] = "device"
-    """Events behind queued work, or the host's clock around call and wait."""
-    queue_us: float = 0.0
-    """Idling queued before each call, in device mode."""
-    warm: bool = False
-    """Make each call twice and time the second, instead of making caches cold."""
+    """Events behind queued work, for which a GPU is held; or the host's clock around call and wait."""
+    caches: Caches = "cold"
+    """What is done about them before each call."""
     sealed: bool = False
     """Whether the answer has to carry a seal on all outputs; see digest.py."""
     restore_buffers: bool = False
@@ -46,10 +48,11 @@ class Ran:
     """A loop that has ended."""
 
     wall_s: float
-    """Seconds by our own clock, from the order to the answer."""
+    """Seconds by our own clock, from the order to the answer. Of a device that was held they begin with its release,
+    and of a sealed call that is alone they end then with the hash of its output."""
     span_s: float
     """The same from one mark to the other; 0 where there are none."""
     seal: str
     """On its outputs; see digest.py."""
     early: bool = False
-    """Whether it was said to have ended before its device had come to the marks."""
+    """Whether it was said to have ended before its device had come to the marks, or to the output that was sealed."""

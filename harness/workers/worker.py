@@ -24,10 +24,12 @@ from harness.build.handout import sealed_copy
 from harness.build.outcome import BuildOutcome
 from harness.load.program import Program
 from harness.machine.device import Device
-from harness.machine.hash_image import hasher_for, image_for
+from harness.machine.kernel_image import hasher_for, image_for, masker_for
 from harness.sandbox import Exit, Limit
+from harness.wire.digest import seal_of
 from harness.wire.frames import PROTOCOL, Closed, Late, WireError
 from harness.wire.hashing import Hasher
+from harness.wire.mask import Masker
 from harness.wire.stopwatch import Stopwatch
 from harness.wire.transfer import ByteStream, TensorSpec, flat_bytes, offsets
 from harness.wire.tree import take_apart
@@ -50,6 +52,9 @@ _TRANSFER_S = 60.0
 """For moving a value in or out, or forgetting it: gigabytes take a second."""
 _REHEARSED = 8195, 8192
 """Elements of two tensors of float32 with which masks and digests take every step that they have."""
+_HOLD_S, _HOLD_TURN_S = 0.02, 0.001
+"""A device is held so long at most, and so much longer for each turn. A call that waits for the device itself can't be
+queued; one whose launches fill the driver's queue is far enough ahead."""
 _LOOK_S = 10.0
 _SEND_S = 30.0
 _GRACE_S = 2.0
@@ -169,6 +174,11 @@ class Worker:
         """What the grader hashes with what comes from this worker."""
         return hasher_for(self._device)
 
+    @property
+    def masker(self) -> Masker:
+        """What the grader puts masks on inputs with."""
+        return masker_for(self._device)
+
     def wait_ready(self) -> None:
         """Wait until the process is up with torch imported. A failure here is the grader's own: nothing of the
         submission has run."""
@@ -188,7 +198,7 @@ class Worker:
             "type": "open",
             "device": self._inner_device(),
             "flush_bytes": self.flush_bytes,
-            "hash_image": image,
+            "kernel_image": image,
         }
         self._ask(order, "open", _START_S, claims.Done)
         self.process.opened = True
@@ -201,7 +211,7 @@ class Worker:
         tensors = tuple(torch.zeros(count, device=self.torch_device) for count in _REHEARSED)
         self.put("pool", tensors)
         specs = tuple(TensorSpec.of(tensor) for tensor in tensors)
-        loop = Loop(turns=2, kind="probe", inputs="pool", specs=specs, sealed=True, queue_us=1.0, marked=1)
+        loop = Loop(turns=2, kind="probe", inputs="pool", specs=specs, sealed=True, marked=1)
         self.time(loop, _START_S, key=1)
         self.times(loop)
         self.drop(["pool"])
@@ -331,11 +341,14 @@ class Worker:
     def time(self, loop: Loop, limit_s: float, key: int | None = None, *, turn_us: float = 0.0) -> Ran:
         """Have the worker's clock get its loop ready, and then run it; `key` takes the mask off its inputs.
 
-        A turn takes `turn_us` at the least: as long nobody looks for a mark or whether it has ended.
+        In device mode a GPU is held until calls are queued, and has its key only then. A turn takes `turn_us` at the
+        least: as long nobody looks for a mark or whether it has ended.
         """
         first = loop.marked or loop.turns
         rests_s = first * turn_us / 1e6, (loop.turns - first) * turn_us / 1e6
-        order = {"type": "time", "model": MAIN, "masked": key is not None, **loop.order()}
+        held = self._device.kind == "cuda" and loop.mode == "device"
+        rooted = held and loop.sealed and loop.turns == 1
+        order = {"type": "time", "model": MAIN, "masked": key is not None, "held": held, **loop.order()}
         stopwatch = self.stopwatch()
         self._ask(order, "call", _TRANSFER_S, claims.Ready)
         pending = _pending("call", limit_s)
@@ -349,6 +362,8 @@ class Worker:
             # On a CPU a busy wait would take from the loop what it waits for.
             spin=self._device.kind == "cuda",
             marks=loop.marked > 0,
+            root=rooted,
+            hold_s=_HOLD_S + loop.turns * _HOLD_TURN_S if held else 0.0,
             rests_s=rests_s,
             gone=self._gone,
         )
@@ -360,7 +375,10 @@ class Worker:
             return Ran(wall_s, wall_s if loop.marked else 0.0, answer.seal)
         if not timed.done or timed.seal != answer.seal:
             raise WorkerFailure("protocol", "call", "a loop's end was not said as it has to be")
-        return Ran(timed.ended - timed.began, timed.marked[1] - timed.marked[0], answer.seal, not timed.in_order)
+        # Of a call that is alone the device says when its output was there, and what it was.
+        early = rooted and seal_of(timed.root).hex() != timed.seal
+        ended = timed.rooted if rooted else timed.ended
+        return Ran(ended - timed.began, timed.marked[1] - timed.marked[0], answer.seal, early or not timed.in_order)
 
     def stopwatch(self) -> Stopwatch:
         """The grader's clock for its loops: started, and its page shared with the worker, the first time."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,7 +15,7 @@ from fake_cuda import FakeCuda, FakeRuntime
 
 from harness.wire.digest import Digests, seal
 from harness.wire.hashing import HostHasher
-from harness.wire.mask import masked
+from harness.wire.mask import HostMasker, masked
 from harness.wire.transfer import TensorSpec, flat_bytes
 from harness.worker import memory as memory_module
 from harness.worker.clock import CudaClock, Turns
@@ -59,14 +60,14 @@ def turns_of(cuda: FakeCuda, calls: list[Any], **changes: Any) -> Turns:
     fields: dict[str, Any] = {
         "calls": calls,
         "mode": "device",
-        "queue_us": 250.0,
-        "warm": False,
+        "caches": "cold",
         "begin": lambda: cuda.log.append("begin"),
         "before": lambda turn: cuda.log.append(f"before {turn}"),
         "after": lambda turn, result: cuda.log.append(f"after {turn} {result}"),
         "marked": 0,
         "mark": lambda number: cuda.log.append(f"mark {number}"),
         "last": lambda: cuda.log.append("last"),
+        "queued": lambda: cuda.log.append("queued"),
     }
     return Turns(**fields | changes)
 
@@ -89,19 +90,15 @@ def ran(cuda: FakeCuda, clock: CudaClock, turns: Turns) -> list[str]:
     return cuda.log
 
 
-def test_a_call_stands_alone_between_its_events_behind_idling_and_a_cold_cache(
+def test_a_call_stands_alone_between_its_events_behind_a_cold_cache_and_all_are_queued_before_it_is_said(
     cuda: FakeCuda, clock: CudaClock
 ) -> None:
     turns = turns_of(cuda, [call_of(cuda, "a"), call_of(cuda, "b", 3), None])
     assert ran(cuda, clock, turns) == [
-        "sleep 1600000",  # in which the host gets ahead
-        *("before 0", "begin", "sleep 500000", "zero_ flush"),
-        *("record(1)", "add_ a", "record(2)", "after 0 a", "record(3)"),
-        *("before 1", "sleep 500000", "zero_ flush", "record(4)", *["add_ b"] * 3, "record(5)", "after 1 b"),
-        *("record(6)", "before 2", "sleep 500000", "zero_ flush", "record(7)", "record(8)", "after 2 None"),
-        "record(9)",
-        "last",
-        "wait",
+        *("begin", "before 0", "zero_ flush", "record(1)", "add_ a", "record(2)", "after 0 a", "record(3)"),
+        *("before 1", "zero_ flush", "record(4)", *["add_ b"] * 3, "record(5)", "after 1 b", "record(6)"),
+        *("before 2", "zero_ flush", "record(7)", "record(8)", "after 2 None", "record(9)"),
+        *("last", "queued", "wait"),
     ]
     elapsed, host = clock.readings()
     assert elapsed == pytest.approx([1.0, 3.0, 0.0])
@@ -113,11 +110,13 @@ def test_a_call_stands_alone_between_its_events_behind_idling_and_a_cold_cache(
     assert len(clock.readings()[1]) == 1
 
 
-def test_launching_the_first_call_has_as_much_time_however_long_its_mask_takes(
-    cuda: FakeCuda, clock: CudaClock
-) -> None:
-    log = ran(cuda, clock, turns_of(cuda, [call_of(cuda, "a")], queue_us=600.0))
-    assert log[:6] == ["before 0", "sleep 700000", "begin", "sleep 500000", "zero_ flush", "record(1)"]
+def test_of_a_long_loop_it_is_said_after_some_turns_that_work_is_queued(cuda: FakeCuda, clock: CudaClock) -> None:
+    """A driver takes so many launches and no more while its device waits."""
+    for count, behind in ((48, 48), (100, 48)):
+        log = ran(cuda, clock, turns_of(cuda, [call_of(cuda, "a")] * count))
+        assert log.count("queued") == 1
+        assert log[: log.index("queued")].count("add_ a") == behind
+        assert log[-1] == "wait"
 
 
 @pytest.mark.parametrize("mode", ["device", "host"])
@@ -136,27 +135,36 @@ def test_marks_follow_some_turns_and_the_last_and_parts_between_them_are_told(
     assert [log[:at].count("zero_ flush") for at in marks] == [2, 4]
     assert log[marks[0] - 1] == ("record(6)" if mode == "device" else "add_ digest")
     assert log[marks[1] - 1] == ("record(12)" if mode == "device" else "add_ digest")
-    assert log[marks[1] + 1 :] == ["last", "wait"]
+    assert log[marks[1] + 1 :] == ["last", *(["queued"] if mode == "device" else []), "wait"]
     clock.readings()
     # The write that empties L2, which takes one microsecond here, and five of digests.
     assert clock.around_us() == (6.0 if mode == "device" else 0.0)
 
 
-def test_a_warm_call_is_made_twice_and_nothing_comes_between_but_idling(cuda: FakeCuda, clock: CudaClock) -> None:
-    log = ran(cuda, clock, turns_of(cuda, [call_of(cuda, "a")], warm=True))
+def test_a_warm_call_is_made_twice_and_nothing_comes_between(cuda: FakeCuda, clock: CudaClock) -> None:
+    log = ran(cuda, clock, turns_of(cuda, [call_of(cuda, "a")], caches="warm"))
     assert log == [
+        "begin",
         "before 0",
-        "begin",  # the first call needs its input
         "add_ a",
-        "sleep 500000",
         "record(1)",
         "add_ a",
         "record(2)",
         "after 0 a",
         "record(3)",
         "last",
+        "queued",
         "wait",
     ]
+
+
+@pytest.mark.parametrize("mode", ["device", "host"])
+def test_where_caches_are_left_as_they_are_nothing_is_done_about_them(
+    cuda: FakeCuda, clock: CudaClock, mode: str
+) -> None:
+    log = ran(cuda, clock, turns_of(cuda, [call_of(cuda, "a")] * 2, caches="left", mode=mode))
+    assert log.count("add_ a") == 2
+    assert "zero_ flush" not in log
 
 
 def test_by_the_hosts_clock_the_device_is_waited_for_before_and_after(cuda: FakeCuda, clock: CudaClock) -> None:
@@ -220,8 +228,27 @@ def test_an_error_that_nobody_asked_about_belongs_to_its_call(
     memory.check_errors("the call after that")
 
 
+class FakePage:
+    """In place of the page as a device sees it: the key is there when the loop may begin, and a root is kept."""
+
+    root = b""
+
+    def __init__(self, log: list[str]) -> None:
+        self._log = log
+
+    def wait_for_key(self) -> torch.Tensor:
+        self._log.append("wait for key")
+        return torch.tensor([KEY])
+
+    def put_root(self, root: torch.Tensor) -> None:
+        self._log.append("root")
+        self.root = root.numpy().tobytes()
+
+
 class Wire:
-    """The grader's end: says `go` when the worker says that it is ready."""
+    """The grader's end: says `go` when the worker says that it is ready. With a key, unless its device waits for it."""
+
+    held = False
 
     def __init__(self, cuda: FakeCuda, page_fd: int) -> None:
         self.sent: list[dict[str, Any]] = []
@@ -235,23 +262,29 @@ class Wire:
         threading.Timer(0.05, self._go).start()
 
     def _go(self) -> None:
-        os.pwrite(self._page_fd, KEY.to_bytes(8, "big"), 8)
+        if not self.held:
+            os.pwrite(self._page_fd, KEY.to_bytes(8, sys.byteorder), 8)
         os.pwrite(self._page_fd, b"12345678", 0)
 
     def take_descriptors(self) -> list[int]:
         return [os.dup(self._page_fd)]
 
 
-@pytest.mark.parametrize("count", [1, 2])
-def test_inputs_can_be_read_only_once_the_loop_has_begun(cuda: FakeCuda, clock: CudaClock, count: int) -> None:
+@pytest.mark.parametrize(("count", "held"), [(1, True), (2, True), (1, False)])
+def test_inputs_can_be_read_only_once_the_loop_has_begun(
+    cuda: FakeCuda, clock: CudaClock, count: int, held: bool
+) -> None:
     page_fd = os.memfd_create("page")
     os.ftruncate(page_fd, 4096)
     wire = Wire(cuda, page_fd)
+    wire.held = held
     runner = Runner(wire)  # type: ignore[arg-type]
     runner._clock, runner._memory = clock, clock._memory
     runner.take_page({})
+    page = FakePage(cuda.log)
+    runner._page_of_device = lambda: page  # type: ignore
     inputs = [torch.randn(48) for _ in range(count)]
-    pool = masked(tuple((each,) for each in inputs), KEY)
+    pool = masked(tuple((each,) for each in inputs), KEY, HostMasker())
     specs = [TensorSpec("float32", (48,))]
     runner._values["pool"], runner._inputs["pool"] = pool, [each for (each,) in pool]
     seen = []
@@ -263,8 +296,16 @@ def test_inputs_can_be_read_only_once_the_loop_has_begun(cuda: FakeCuda, clock: 
 
     runner._models["main"] = model
     order = {
-        **{"model": "main", "kind": "calls", "inputs": "pool", "masked": True, "seeds": (), "turns": count},
-        **{"specs": [spec.to_json() for spec in specs], "mode": "device", "queue_us": 0.0, "warm": False},
+        **{
+            "model": "main",
+            "kind": "calls",
+            "inputs": "pool",
+            "masked": True,
+            "held": held,
+            "seeds": (),
+            "turns": count,
+        },
+        **{"specs": [spec.to_json() for spec in specs], "mode": "device" if held else "host", "caches": "cold"},
         **{"sealed": True, "restore_buffers": False, "outputs": "out", "marked": 0},
     }
 
@@ -282,9 +323,13 @@ def test_inputs_can_be_read_only_once_the_loop_has_begun(cuda: FakeCuda, clock: 
     assert cuda.log[:ready].count("fill_ 192") == count + 1
     assert cuda.log[ready - 1] == "wait"
     after = cuda.log[ready:]
-    assert after.index("call") > max(at for at, what in enumerate(after) if "xor" in what)
+    unmasked = [at for at, what in enumerate(after) if "xor" in what]
+    assert after.index("call") > max(unmasked)
+    assert ("wait for key" in after) == held
+    assert not held or after.index("wait for key") < min(unmasked)
     assert after.count("zero_ flush") == after.count("call") == count
-    # What the seal is made of is queued before the device is waited for.
+    # What the seal is made of is queued before the device is waited for, and before the grader lets it go on.
+    assert os.pread(page_fd, 8, 40) == (b"12345678" if held else bytes(8))
     assert after[-2:] == [f"copy_ {count * 16}", "wait"]
     assert all(torch.equal(got, wanted) for got, wanted in zip(seen, inputs, strict=True))
     assert answer["type"] == "ran"
@@ -295,6 +340,8 @@ def test_inputs_can_be_read_only_once_the_loop_has_begun(cuda: FakeCuda, clock: 
     digests.end()
     assert answer["seal"] == seal(digests.roots).hex() == os.pread(page_fd, 16, 24).hex()
     assert os.pread(page_fd, 8, 16) == b"12345678"
+    # Of a call that is alone the device says itself what its output was.
+    assert page.root == (digests.roots.numpy().tobytes() if held and count == 1 else b"")
     cuda.log.append("wait")  # events are read in `times`, after what else is asked of the device
     told = runner.times(order)
     assert len(told["elapsed_us"]) == len(told["host_us"]) == len(told["outputs"]) == count

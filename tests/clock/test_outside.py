@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from harness.clock.outside import Agreement, Calibration, Estimate, Leeway, Singles, Walls, agreement
+from harness.clock.outside import Agreement, Calibration, Estimate, Leeway, Singles, Walls, agreement, spread
 
 TURN_US, AHEAD_US, RTT_S, OFFSET_US, LOOP_US, DIGEST_US = 3.0, 222.0, 4e-4, 2.4, 0.7, 55.0
 """A turn beside its parts, what precedes its call, the way there and back, what events read beside a kernel, what more
@@ -77,24 +77,33 @@ def compared(
     leeway: Leeway = LEEWAY,
     repeats: int = 6,
     more_us: float = 0.0,
+    bare_us: float | None = None,
+    exact: bool = False,
     seed: int = 1,
 ) -> Agreement:
     """A call that takes `call_us`, is said to take `said_us`, and takes `alone_us` when it is alone. `singles` tells by
     number what single ones are said to take and take instead, `in_loops_us` what those in loops do. `more_us` is what
-    the process needs for a turn beyond what the clean one does."""
+    the process needs for a turn beyond what the clean one does, `bare_us` what a call takes with nothing around it."""
     rng = random.Random(seed)
     said_us = call_us if said_us is None else said_us
     alone_us = call_us if alone_us is None else alone_us
     probe = walls(5.0, 5.0, rng, repeats=repeats, said=clean, step_us=step_us)
 
     def wall(call: float) -> float:
-        return 800 + call + rng.gauss(0, 10)
+        return 800 + call + (rng.gauss(0, 0.3) if exact else rng.gauss(0, 10))
+
+    bare = random.Random(seed)
+
+    def bare_wall(call: float) -> float:
+        return 9 + call + bare.gauss(0, 0.3)
 
     lone = Singles(
         Estimate(5.0 + OFFSET_US, 0.03),
         [wall(5.0) - 5.0 - OFFSET_US for _ in range(40)],
+        [bare_wall(3.0) - 3.0 - OFFSET_US for _ in range(12)],
         Estimate(OFFSET_US, 0.05),
     )
+    took_bare_us = 0.6 * call_us if bare_us is None else bare_us
     alone = [(said_us, alone_us) if singles is None else singles(number) for number in range(100)]
     took_us, said_in_loops_us = (call_us, said_us) if in_loops_us is None else (in_loops_us, in_loops_us)
     in_loops = took_us + more_us, said_in_loops_us
@@ -114,9 +123,11 @@ def compared(
     return agreement(
         measured,
         [(said + rng.gauss(0, 0.3), wall(took)) for said, took in alone],
+        [bare_wall(took_bare_us) for _ in range(10)],
         Calibration(lone, probe),
         leeway,
         rounding_us=0.032,
+        exact=exact,
     )
 
 
@@ -127,6 +138,57 @@ def test_honest_clocks_agree(call_us: float) -> None:
         assert found.confirmed
         assert found.outside_us == pytest.approx(call_us, abs=max(0.7, 0.01 * call_us))
         assert found.inside_us == pytest.approx(call_us, abs=0.3)
+
+
+@pytest.mark.parametrize("said_us", [5.0, 30.0, 61.0])
+def test_who_makes_his_calls_while_caches_should_be_emptied_is_found_by_calls_with_nothing_around_them(
+    said_us: float,
+) -> None:
+    """All of a turn can be left out that is not the call: what our clock then sees fits any figure."""
+    left_out = compared(said_us, bare_us=65.0)
+    assert left_out.bare_outside_us == pytest.approx(65.0, abs=1.0)
+    assert left_out.bare_tolerance_us < 3.5
+    assert not left_out.confirmed
+    rest = replace(left_out, bare_outside_us=said_us)
+    assert rest.confirmed
+
+
+@pytest.mark.parametrize(("bare_us", "confirmed"), [(64.0, True), (66.5, True), (70.0, False)])
+def test_a_call_with_nothing_around_it_takes_no_longer_than_one_with_cold_caches(
+    bare_us: float, confirmed: bool
+) -> None:
+    for seed in range(20):
+        assert compared(65.0, bare_us=bare_us, seed=seed).confirmed == confirmed
+
+
+def test_uneven_walls_of_such_calls_are_borne_as_far_as_the_clean_process_s_are() -> None:
+    uneven = compared(65.0, bare_us=65.0)
+    lone = [9.0 + 0.1 * number for number in range(12)]
+    own = [74.0 + 40.0 * (number % 3) for number in range(12)]
+    assert LEEWAY.walls_us(own, lone) == pytest.approx(4 * spread(lone))
+    assert LEEWAY.walls_us(lone, lone) == pytest.approx(2 * spread(lone))
+    assert uneven.bare_tolerance_us < 5.0
+
+
+def test_where_walls_of_single_calls_are_exact_calls_in_loops_may_take_longer() -> None:
+    """A submission that meets an address for the first time in a loop, say."""
+    for exact in (True, False):
+        found = compared(101.0, in_loops_us=549.0, exact=exact)
+        assert found.confirmed == found.by_singles == exact
+    assert compared(101.0, in_loops_us=549.0, exact=True).unsure_us < 10.0
+    # Walls that are exact enough for a long call say little of a short one.
+    short = compared(5.0, in_loops_us=6.0, exact=True)
+    assert not short.by_singles
+    assert not short.confirmed
+    assert short.unsure_us == short.tolerance_us + short.single_tolerance_us
+
+
+@pytest.mark.parametrize("said_us", [50.0, 95.0])
+def test_who_says_less_of_single_calls_is_found_by_their_walls_where_these_are_exact(said_us: float) -> None:
+    found = compared(101.0, said_us=said_us, in_loops_us=101.0, exact=True)
+    assert found.by_singles
+    assert not found.confirmed
+    assert found.single_outside_us == pytest.approx(101.0, abs=1.0)
 
 
 def test_a_call_that_is_said_to_be_shorter_is_not_confirmed() -> None:
@@ -322,8 +384,11 @@ def test_few_loops_that_are_alike_by_chance_accuse_nobody(repeats: int, most: fl
             for _ in range(repeats):
                 one.add(0.03, (88 * 250.0 + rng.gauss(0, 10)) * 1e-6, [5.0] * 100, 245.0)
             loops.append(one)
-        lone = Singles(Estimate(7.3, 0.03), [800.0, 810.0, 790.0], Estimate(2.3, 0.02))
-        found = agreement(loops[0], [(5.0, 800.0)] * 9, Calibration(lone, loops[1]), LEEWAY, rounding_us=0.0)
+        lone = Singles(Estimate(7.3, 0.03), [800.0, 810.0, 790.0], [9.0, 9.1, 9.2], Estimate(2.3, 0.02))
+        bare = [12.0, 12.1, 12.2]
+        found = agreement(
+            loops[0], [(5.0, 800.0)] * 9, bare, Calibration(lone, loops[1]), LEEWAY, rounding_us=0.0, exact=False
+        )
         failed += found.outside_us - found.inside_us > found.tolerance_us
     assert failed <= most * 2000
 
@@ -345,8 +410,9 @@ def test_one_false_loop_does_not_cut_loops_off_from_single_calls() -> None:
     rng = random.Random(3)
     most, probe = walls(65.0, 65.0, rng), walls(5.0, 5.0, rng)
     most.loops[0] = replace(most.loops[0], call_us=32.5 + OFFSET_US + LOOP_US)
-    lone = Singles(Estimate(5.0 + OFFSET_US, 0.03), [800.0 + rng.gauss(0, 30) for _ in range(40)], Estimate(2.4, 0.05))
+    walls_us = [800.0 + rng.gauss(0, 30) for _ in range(40)]
+    lone = Singles(Estimate(5.0 + OFFSET_US, 0.03), walls_us, [9.0, 9.1, 9.2], Estimate(2.4, 0.05))
     alone = [(32.5 + rng.gauss(0, 0.3), 865.0 + rng.gauss(0, 30)) for _ in range(100)]
-    found = agreement(most, alone, Calibration(lone, probe), LEEWAY, rounding_us=0.032)
+    found = agreement(most, alone, [12.0, 12.1, 12.2], Calibration(lone, probe), LEEWAY, rounding_us=0.032, exact=False)
     assert found.inside_us == pytest.approx(65.0, abs=1)
     assert not found.confirmed

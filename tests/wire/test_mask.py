@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from harness.wire.mask import mask, masked
+from harness.wire.mask import HostMasker
+from harness.wire.mask import mask as put_on
+from harness.wire.mask import masked as under_mask
 
 LEAVES = {
     "floats": lambda: torch.randn(7, 5),
@@ -17,6 +19,12 @@ LEAVES = {
     "one": lambda: torch.tensor(1.5),
     "none": lambda: torch.empty(0, 3),
 }
+
+HOST = HostMasker()
+
+
+def mask(leaves: list[torch.Tensor], key: int) -> None:
+    put_on(leaves, HOST.key(key), HOST)
 
 
 @pytest.mark.parametrize("name", LEAVES)
@@ -51,7 +59,7 @@ def test_all_of_a_key_counts_and_every_bit_is_under_the_mask() -> None:
 def test_tensors_that_share_memory_or_have_gaps_are_masked_each_for_itself() -> None:
     x = torch.randn(6, 4)
     value = (x, x, x[:, ::2], torch.tensor(2.0).expand(3), x.t(), "text")
-    hidden = masked(value, 77)
+    hidden = under_mask(value, 77, HOST)
     assert torch.equal(x, value[0])  # ours is as it was
     leaves = [leaf for leaf in hidden if isinstance(leaf, torch.Tensor)]
     assert not torch.equal(leaves[0], leaves[1])

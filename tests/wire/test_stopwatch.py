@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from harness.wire.stopwatch import SEAL_BYTES, Page, Stopwatch, Timed
+from harness.wire.stopwatch import KEY, RELEASED, ROOT, SEAL_BYTES, Page, Stopwatch, Timed
 
 SEAL = bytes(range(SEAL_BYTES))
 
@@ -34,10 +35,21 @@ class Ends:
         spin: bool = True,
         gone: bool = False,
         marks: bool = False,
+        root: bool = False,
+        hold_s: float = 0.0,
         rests_s: tuple[float, float] = (0.0, 0.0),
     ) -> Timed:
-        ticket = secrets.token_bytes(8)
-        return self.watch.time(ticket, key, limit_s=limit_s, spin=spin, gone=lambda: gone, marks=marks, rests_s=rests_s)
+        return self.watch.time(
+            secrets.token_bytes(8),
+            key,
+            limit_s=limit_s,
+            spin=spin,
+            gone=lambda: gone,
+            marks=marks,
+            root=root,
+            hold_s=hold_s,
+            rests_s=rests_s,
+        )
 
     def working(self, act: Callable[[int], None]) -> threading.Thread:
         thread = threading.Thread(target=lambda: act(self.page.wait_for_go()[0]))
@@ -78,6 +90,76 @@ def test_a_loop_is_timed_from_go_to_done(ends: Ends, spin: bool) -> None:
         assert found.done
         assert found.seal == SEAL.hex()
         assert found.began < seen[0] < seen[1] < found.ended
+
+
+@pytest.mark.parametrize("says", [True, False])
+def test_a_loop_that_is_held_has_its_key_when_its_calls_are_queued_or_have_had_their_time(
+    ends: Ends, says: bool
+) -> None:
+    for key in (2**62 - 1, 5):
+        seen: list[float] = []
+
+        def act(_: int, key: int = key, seen: list[float] = seen) -> None:
+            def on_the_page(at: int) -> bytes:
+                return ends.page.memory[at : at + 8]
+
+            time.sleep(0.05)
+            assert on_the_page(KEY) != key.to_bytes(8, sys.byteorder)
+            assert on_the_page(RELEASED) != ends.page.ticket
+            seen.append(time.perf_counter())
+            if says:
+                ends.page.queued()
+            while on_the_page(RELEASED) != ends.page.ticket:
+                pass
+            seen.append(time.perf_counter())
+            assert on_the_page(KEY) == key.to_bytes(8, sys.byteorder)
+            time.sleep(0.05)
+            ends.page.done(SEAL)
+
+        thread = ends.working(act)
+        found = ends.time(key=key, hold_s=20.0 if says else 0.2)
+        thread.join()
+        assert len(seen) == 2
+        assert found.done
+        # The clock begins when the device is let go.
+        assert seen[0] < found.began <= seen[1] < found.ended
+        assert 0.05 <= found.ended - found.began < 15.0
+
+
+def test_a_root_is_seen_when_all_of_it_is_there(ends: Ends) -> None:
+    """A device writes it in two halves, perhaps."""
+    for root in (bytes(range(1, 17)), bytes(range(101, 117))):
+        seen: list[float] = []
+
+        def act(_: int, root: bytes = root, seen: list[float] = seen) -> None:
+            ends.page.memory[ROOT : ROOT + 8] = root[:8]
+            time.sleep(0.05)
+            seen.append(time.perf_counter())
+            ends.page.memory[ROOT + 8 : ROOT + 16] = root[8:]
+            time.sleep(0.05)
+            ends.page.memory[ROOT : ROOT + 16] = bytes(16)  # what it was by then is not changed any more
+            seen.append(time.perf_counter())
+            ends.page.done(SEAL)
+
+        thread = ends.working(act)
+        found = ends.time(root=True)
+        thread.join()
+        assert found.done
+        assert found.root == root  # and never that of the loop before
+        assert seen[0] < found.rooted < seen[1] < found.ended
+
+
+def test_a_loop_that_ends_without_its_root_has_none(ends: Ends) -> None:
+    thread = ends.working(lambda _: ends.page.done(SEAL))
+    found = ends.time(root=True)
+    thread.join()
+    assert found.done
+    assert found.root == bytes(16)
+
+
+@pytest.mark.parametrize("spin", [False, True])
+def test_without_a_root_silence_ends_with_the_limit(ends: Ends, spin: bool) -> None:
+    assert not ends.time(limit_s=0.1, spin=spin, root=True).done
 
 
 def test_who_ends_before_it_is_possible_gains_nothing(ends: Ends) -> None:

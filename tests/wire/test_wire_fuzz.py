@@ -165,7 +165,6 @@ def frame(body: bytes) -> bytes:
                     "outputs": [],
                     "elapsed_us": [-1],
                     "host_us": [0],
-                    "launched_us": 0,
                     "around_us": 0,
                     "ticket": "",
                 }

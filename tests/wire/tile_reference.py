@@ -1,4 +1,4 @@
-"""The hash of tiles.cu once more, in numpy and from its description: 128 threads side by side."""
+"""The hash of tiles.cu and the stream of masks.cu once more, in numpy and from their descriptions."""
 
 from __future__ import annotations
 
@@ -40,16 +40,35 @@ def hash_tile(data: bytes, number: int, nbytes: int) -> bytes:
     return values[0, :4].tobytes()
 
 
+def mask_stream(key: int, number: int, nbytes: int) -> bytes:
+    """The first bytes of what is put over a tensor of that number."""
+    blocks = -(-nbytes // (64 * THREADS))
+    at = np.arange(blocks * THREADS, dtype=np.uint64)
+    messages = np.zeros((len(at), 16), dtype=np.uint32)
+    messages[:, :3] = key & 0xFFFFFFFF, key >> 32, number
+    low, high = (at & np.uint64(0xFFFFFFFF)).astype(np.uint32), (at >> np.uint64(32)).astype(np.uint32)
+    values = np.repeat(np.array(IV, dtype=np.uint32)[None], len(at), axis=0)
+    words = np.stack(_after_rounds(values, messages, low, high, KEYED), axis=1)
+    both = np.concatenate([words[:, :8] ^ words[:, 8:], words[:, 8:] ^ values], axis=1)
+    placed = both.reshape(blocks, THREADS, 4, 4).transpose(0, 2, 1, 3)
+    return placed.tobytes()[:nbytes]
+
+
 def compressed(values: Words, messages: Words, low: int, high: Words, flags: int) -> Words:
     """BLAKE3's compression of messages [n, 16] of 64 bytes into values [n, 8]; `low` and `high` are the counter."""
+    v = _after_rounds(values, messages, np.full(len(values), low, dtype=np.uint32), high, flags)
+    return np.stack([v[place] ^ v[place + 8] for place in range(8)], axis=1)
+
+
+def _after_rounds(values: Words, messages: Words, low: Words, high: Words, flags: int) -> list[Words]:
     v = [*values.T.copy(), *(np.full(len(values), word, dtype=np.uint32) for word in IV[:4])]
-    v += [np.full(len(values), low, dtype=np.uint32), high, *(np.full(len(values), w, np.uint32) for w in (64, flags))]
+    v += [low, high, *(np.full(len(values), w, np.uint32) for w in (64, flags))]
     m = list(messages.T)
     for _ in range(7):
         for number, places in enumerate(_MIXED):
             mix(v, *places, m[2 * number], m[2 * number + 1])
         m = [m[place] for place in _NEXT]
-    return np.stack([v[place] ^ v[place + 8] for place in range(8)], axis=1)
+    return v
 
 
 def mix(v: list[Words], a: int, b: int, c: int, d: int, x: Words, y: Words) -> None:

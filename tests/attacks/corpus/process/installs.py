@@ -5,7 +5,8 @@ import sys
 
 import torch.nn as nn
 
-subprocess.run([sys.executable, "-m", "pip", "install", "--retries", "0", "--timeout", "1", "einops"], check=True)
+options = ["--force-reinstall", "--retries", "0", "--timeout", "1"]
+subprocess.run([sys.executable, "-m", "pip", "install", *options, "einops"], check=True)
 
 
 class ModelNew(nn.Module):

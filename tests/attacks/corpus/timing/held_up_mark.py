@@ -6,8 +6,8 @@ import torch
 import torch.nn as nn
 
 Channel = sys.modules["harness.wire.frames"].Channel
-Marks = sys.modules["harness.worker.marks"].DeviceMarks
-plain_send, plain_write = Channel.send, Marks.write
+Page = sys.modules["harness.worker.device_page"].DevicePage
+plain_send, plain_mark = Channel.send, Page.mark
 seen = {"call_us": 0.0}
 side = torch.cuda.Stream()
 
@@ -30,17 +30,17 @@ def turns_between_marks():
     return 0
 
 
-def write(self, number):
+def mark(self, number):
     if number:
-        return plain_write(self, number)
+        return plain_mark(self, number)
     held_us = turns_between_marks() * seen["call_us"] / 2
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
         torch.cuda._sleep(int(1980 * held_us))
-        return plain_write(self, number)
+        return plain_mark(self, number)
 
 
-Channel.send, Marks.write = send, write
+Channel.send, Page.mark = send, mark
 
 
 class ModelNew(nn.Module):

@@ -1,4 +1,4 @@
-// What tiles.cu does, on a host, a thread after another.
+// What tiles.cu and masks.cu do, on a host, a thread after another.
 #include <cstdint>
 #include <cstring>
 #include <vector>
@@ -13,6 +13,7 @@ struct uint4 {
     u32 x, y, z, w;
 };
 #include "tiles.cu"
+#include "masks.cu"
 
 extern "C" void hash_tile(const u8* data, u64 size, u32 unit, u32 number, u64 bytes, u32* out) {
     std::vector<Value> values;
@@ -29,4 +30,10 @@ extern "C" void compress(const u32* value, const u32* message, u32 low, u32 high
     memcpy(m, message, sizeof m);
     h = compressed(h, m, low, high, flags);
     memcpy(out, h.v, sizeof h.v);
+}
+
+extern "C" void stream(u64 key, u32 number, u64 at, u32* out) {
+    u32 v[16];
+    streamed(key, number, at, v);
+    memcpy(out, v, sizeof v);
 }

@@ -1,6 +1,6 @@
-"""The kernel that hashes outputs (wire/tiles.cu), compiled for a device once and kept.
+"""Our own kernels (wire/tiles.cu and masks.cu), compiled for a device once and kept.
 
-    CACHE/kernels/KEY.cubin    KEY from the text, the architecture and the compiler; its hash before it
+    CACHE/kernels/KEY.cubin    KEY from the texts, the architecture and the compiler; its hash before it
 
 Workers get it with the order to open the device: they have no compiler, and no cache that outlives them.
 """
@@ -18,29 +18,37 @@ import torch
 from harness.caches import cache_folder, keep
 from harness.machine.device import Device, DeviceError
 from harness.wire.hashing import GpuHasher, Hasher, HostHasher
+from harness.wire.kernels import Kernels
+from harness.wire.mask import GpuMasker, HostMasker, Masker
 
-_SOURCE = Path(__file__).parent.parent / "wire" / "tiles.cu"
+SOURCES = tuple(Path(__file__).parent.parent / "wire" / name for name in ("tiles.cu", "masks.cu"))
+"""Compiled together, in this order."""
 _DIGEST = 32
 
 
 def hasher_for(device: Device) -> Hasher:
-    """The grader's own, in its own context. Raises DeviceError where the kernel can't be made."""
-    return HostHasher() if device.kind == "cpu" else _loaded(device.torch_name, device.arch or "")
+    """The grader's own, in its own context. Raises DeviceError where its kernel can't be made."""
+    return HostHasher() if device.kind == "cpu" else GpuHasher(_loaded(device.torch_name, device.arch or ""))
+
+
+def masker_for(device: Device) -> Masker:
+    """The same for masks on inputs."""
+    return HostMasker() if device.kind == "cpu" else GpuMasker(_loaded(device.torch_name, device.arch or ""))
 
 
 @functools.cache
-def _loaded(name: str, arch: str) -> Hasher:
-    return GpuHasher(_image(arch), torch.device(name))
+def _loaded(name: str, arch: str) -> Kernels:
+    return Kernels(_image(arch), torch.device(name))
 
 
 def image_for(device: Device) -> bytes:
-    """The kernel as a cubin; nothing for a CPU. Raises DeviceError where it can't be made."""
+    """Our kernels as a cubin; nothing for a CPU. Raises DeviceError where it can't be made."""
     return b"" if device.kind == "cpu" else _image(device.arch or "")
 
 
 @functools.cache
 def _image(arch: str) -> bytes:
-    source = _SOURCE.read_bytes()
+    source = b"\n".join(path.read_bytes() for path in SOURCES)
     # The compiler comes with torch's CUDA; to ask it for its own version would load it, which takes longer than this.
     key = hashlib.sha256(b"|".join([source, arch.encode(), str(torch.version.cuda).encode()])).hexdigest()[:32]
     path = cache_folder() / "kernels" / f"{key}.cubin"
@@ -61,15 +69,15 @@ def compiled(source: bytes, arch: str) -> bytes:
 
         _done(nvrtc.nvrtcVersion(), nvrtc)  # loads the library
     except (ImportError, RuntimeError) as failure:
-        what = f"The kernel that hashes outputs can't be compiled: {failure}. `pip install cuda-bindings` brings nvrtc."
+        what = f"The harness's own kernels can't be compiled: {failure}. `pip install cuda-bindings` brings nvrtc."
         raise DeviceError(what) from failure
-    program = _done(nvrtc.nvrtcCreateProgram(source, b"tiles.cu", 0, [], []), nvrtc)
+    program = _done(nvrtc.nvrtcCreateProgram(source, b"kernels.cu", 0, [], []), nvrtc)
     options = [f"--gpu-architecture=sm_{arch.replace('.', '')}".encode()]
     (error,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
     if error != nvrtc.nvrtcResult.NVRTC_SUCCESS:
         log = bytes(_done(nvrtc.nvrtcGetProgramLogSize(program), nvrtc))
         _done(nvrtc.nvrtcGetProgramLog(program, log), nvrtc)
-        raise DeviceError(f"The kernel that hashes outputs can't be compiled for {arch}: {log.decode()[:500].strip()}")
+        raise DeviceError(f"The harness's own kernels can't be compiled for {arch}: {log.decode()[:500].strip()}")
     image = bytes(_done(nvrtc.nvrtcGetCUBINSize(program), nvrtc))
     _done(nvrtc.nvrtcGetCUBIN(program, image), nvrtc)
     nvrtc.nvrtcDestroyProgram(program)
@@ -79,5 +87,5 @@ def compiled(source: bytes, arch: str) -> bytes:
 def _done(result: tuple[Any, ...], nvrtc: Any) -> Any:
     error, *values = result
     if error != nvrtc.nvrtcResult.NVRTC_SUCCESS:
-        raise DeviceError(f"The compiler of the kernel that hashes outputs says {error.name}.")
+        raise DeviceError(f"The compiler of the harness's own kernels says {error.name}.")
     return values[0] if len(values) == 1 else tuple(values)
