@@ -63,7 +63,7 @@ _OTHERS = 0.25
 """Of the processors' time: where other work takes more, times of a CPU have no interval."""
 _LOOPS_S = 0.06
 """Seconds of all long loops of a submission together."""
-_LOOP_S = 0.025
+_LOOP_S = 0.03
 """Seconds that a loop takes on a GPU with everything around it."""
 _CONFIRM_S = 5.0
 """Seconds of calls for one comparison of the clocks, as far as a call is shorter than that."""
@@ -83,7 +83,8 @@ _SINGLES = 24
 _OFFSET_MOVED = 2.0
 """Half widths of its interval that the offset of a grading may be from the device's."""
 _BARE = 10
-"""Calls with nothing around them; half as many in each of several processes. Half of them are verified."""
+"""Calls with nothing around them, of which half are verified. Half as many and half of the share in each of several
+processes: whoever leaves undone what makes a median smaller has to do so in all of them."""
 _WARM = 5
 """Warm calls of each side at most."""
 _IDLE_WITHIN_S = 1.0
@@ -236,7 +237,7 @@ class TimeStage:
         count = len(self._processes)
         times = self._times if count == 1 else _TIMES
         loops_s = (times + 1) * (count + 1) * _LOOP_S if self._device.type == "cuda" else 0.0
-        looks = (times + 1 + _bare_calls(count) / 2) * count + _WARM
+        looks = (times + 1 + _bare_calls(count) / 2) * count + _WARM  # of bare calls fewer, where processes are several
         return max(loops_s, prepared_s / 2 + 2 * _LOOPS_S) + looks * reference_s
 
     def _prepare(self, goal: Goal) -> Singles:
@@ -445,11 +446,11 @@ class TimeStage:
 
     def _bare(self, blocks: list[list[float]]) -> list[float]:
         """Walls of calls with nothing around them, microseconds."""
-        bench, walls = self._processes.bench, []
-        for _ in range(min(_bare_calls(len(self._processes)), max(3, len(blocks[0])))):
+        bench, walls, count = self._processes.bench, [], len(self._processes)
+        for _ in range(min(_bare_calls(count), max(3, len(blocks[0])))):
             sample = bench.single(caches="left")
             walls.append(_wall_us(sample))
-            if secrets.randbelow(2):
+            if not secrets.randbelow(2 if count == 1 else 4):
                 self._look_at(sample, "early", "timed0")
         bench.forget()
         return walls
