@@ -289,6 +289,7 @@ class Bench:
             raise OutputChanged
         if walls is not None:
             walls.add(ran.wall_s, ran.span_s, timed.elapsed_us, timed.around_us)
+            walls.behind += not ran.ahead
             walls.copied |= any(leaf.copied for output in timed.outputs for leaf in output.leaves)
         if look is not None:
             roots = self._sealed_roots(turns, ran.seal)

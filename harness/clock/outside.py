@@ -118,6 +118,8 @@ class Walls:
     the median counts: right for a device of its own, whose state drifts. Else short loops and long ones do, of which
     the shortest count: right for a CPU, where other work makes any wall longer."""
     loops: list[_Timed] = field(default_factory=list)
+    behind: int = 0
+    """Loops whose calls were not all queued when their device was let go."""
     copied: bool = False
     """Whether the worker says that outputs had to be copied for their digests, as those of the probe never have."""
 
@@ -243,6 +245,8 @@ class Agreement:
     """Calls that both timed."""
     exact: bool
     """Whether a device wrote where walls of single calls end, so that no host is in them."""
+    ahead: bool
+    """Whether hosts were ahead of their devices in most loops, so that they show the device's time and nothing else."""
 
     @property
     def by_singles(self) -> bool:
@@ -259,9 +263,14 @@ class Agreement:
     @property
     def confirmed(self) -> bool:
         """Whether our clock agrees that a call takes no longer than was said."""
-        return (
+        loops = (
             self.outside_us - self.inside_us <= self.tolerance_us
             and self.whole_us - self.inside_us <= self.whole_tolerance_us
+        )
+        return (
+            # A call that waits for its device, to make a graph for each address, say, can't be queued; in a loop the
+            # device then waits for the host, which is no time of any call.
+            (loops or (self.by_singles and not self.ahead))
             and (self.by_singles or self.inside_us - self.single_us <= self.single_tolerance_us)
             and self.single_outside_us - self.single_us <= self.single_outside_tolerance_us
             and self.bare_outside_us - self.single_us <= self.bare_tolerance_us
@@ -385,6 +394,7 @@ def agreement(
         bare_tolerance_us=leeway.walls_us(bare_us, bare_clean_us) + rounding_us + apart_us + copies_us,
         calls=measured.calls,
         exact=exact,
+        ahead=2 * measured.behind <= len(measured.loops),
     )
 
 

@@ -1,8 +1,8 @@
 """What bounds a kernel, and a call; pure, and with the thresholds of Nsight Compute's own summary.
 
 A kernel is latency bound where neither memory nor SMs are used to 60 % of their peak: then something is waited for, and
-neither is short. Otherwise the more used of the two bounds it. Memory counts by the larger of Nsight Compute's figure,
-which is a share of what the pins could do, and of the share of the peak that copies reach here.
+neither is short. Otherwise the more used of the two bounds it. Memory counts by Nsight Compute's figure, which is a
+share of what its units and pins could do; of that a copy reaches some nine tenths.
 
 A call is launch bound where for more than half of it the device has nothing to do.
 """
@@ -25,7 +25,7 @@ def used(counters: Counters) -> tuple[float, float] | None:
     """How much memory and SMs are used, as shares of their peaks; None where that was not read."""
     if counters.memory_throughput is None or counters.compute_throughput is None:
         return None
-    return max(counters.memory_throughput, counters.share_of_peak or 0.0), counters.compute_throughput
+    return counters.memory_throughput, counters.compute_throughput
 
 
 def kernel_bound(counters: Counters | None) -> Bound | None:

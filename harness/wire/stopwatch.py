@@ -45,9 +45,10 @@ _PAGE_BYTES = 4096
 _REQUEST = struct.Struct("!d???ddd8s8s")
 """Seconds at most, whether to wait busily, whether there are marks, whether there is a root, seconds to hold the device
 at most, seconds to rest before the first mark and after it, ticket, key."""
-_ANSWER = struct.Struct("!ddddd??16s16s")
+_ANSWER = struct.Struct("!ddddd???16s16s")
 """When `go` was written, or `release` of a loop that was held, when the marks and when `done` were there
-(time.perf_counter of this machine), whether all marks were there by then and whether `done` was, seal."""
+(time.perf_counter of this machine), whether all marks were there by then, whether `done` was, and whether calls were
+queued when `release` was written, seal, root."""
 _LOOK_EVERY = 4096
 """Turns of a busy wait between looks at the time and at the socket."""
 _LOOK_UP_S = 0.2
@@ -71,6 +72,8 @@ class Timed:
     """Whether the page said so."""
     in_order: bool
     """Whether the marks, if there are any, were there by then."""
+    ahead: bool
+    """Of a loop that was held: whether its calls were queued when its device was let go."""
     seal: str
     """On the outputs, as the page says."""
     root: bytes
@@ -126,11 +129,11 @@ class Stopwatch:
         while not select.select([self._control], [], [], _LOOK_UP_S)[0]:
             if ended:
                 now = time.perf_counter()
-                return Timed(began, (began, began), now, now, False, False, "", b"")
+                return Timed(began, (began, began), now, now, False, False, False, "", b"")
             ended = gone()
         answer = _ANSWER.unpack(_all_of(self._control, _ANSWER.size))
-        sent, first, second, rooted, came, in_order, done, seal, root_seen = answer
-        return Timed(sent, (first, second), came, rooted, done, in_order, seal.hex(), root_seen)
+        sent, first, second, rooted, came, in_order, done, ahead, seal, root_seen = answer
+        return Timed(sent, (first, second), came, rooted, done, in_order, ahead, seal.hex(), root_seen)
 
     def close(self) -> None:
         """End it, whatever it waits for."""
@@ -196,9 +199,10 @@ def _serve(control: socket.socket, wire_fd: int, page: mmap.mmap) -> None:
         request = _REQUEST.unpack(_all_of(control, _REQUEST.size))
         limit_s, spin, marks, root, hold_s, rest_s, rest_later_s, ticket, key = request
         page[ROOT : ROOT + SEAL_BYTES] = bytes(SEAL_BYTES)
+        ahead = False
         if hold_s:
             page[_TICKET : _TICKET + 8] = ticket
-            _hold(page, ticket, hold_s)
+            ahead = _hold(page, ticket, hold_s)
         page[KEY : KEY + 8] = key
         sent = time.perf_counter()
         page[RELEASED : RELEASED + 8] = page[_TICKET : _TICKET + 8] = ticket
@@ -221,16 +225,18 @@ def _serve(control: socket.socket, wire_fd: int, page: mmap.mmap) -> None:
         *marked, came = seen
         *in_order, done = there
         seal = page[_SEAL : _SEAL + SEAL_BYTES]
-        control.sendall(
-            _ANSWER.pack(sent, *(marked or (sent, sent)), rooted or came, came, all(in_order), done, seal, root_seen)
-        )
+        times = sent, *(marked or (sent, sent)), rooted or came, came
+        control.sendall(_ANSWER.pack(*times, all(in_order), done, ahead, seal, root_seen))
 
 
-def _hold(page: mmap.mmap, ticket: bytes, seconds: float) -> None:
-    """Wait until calls are queued, for so long at most."""
+def _hold(page: mmap.mmap, ticket: bytes, seconds: float) -> bool:
+    """Wait until calls are queued, for so long at most; returns whether they are."""
     until = time.perf_counter() + seconds
-    while page[_QUEUED : _QUEUED + 8] != ticket and time.perf_counter() < until:
+    while page[_QUEUED : _QUEUED + 8] != ticket:
+        if time.perf_counter() > until:
+            return False
         time.sleep(_LOOK_AGAIN_S)
+    return True
 
 
 def _rest(seconds: float, until: float, wire_fd: int) -> None:

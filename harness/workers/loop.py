@@ -56,3 +56,5 @@ class Ran:
     """On its outputs; see digest.py."""
     early: bool = False
     """Whether it was said to have ended before its device had come to the marks, or to the output that was sealed."""
+    ahead: bool = True
+    """Whether a device that was held had its calls when it was let go: else it may have waited for its host later."""

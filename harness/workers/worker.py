@@ -378,7 +378,8 @@ class Worker:
         # Of a call that is alone the device says when its output was there, and what it was.
         early = rooted and seal_of(timed.root).hex() != timed.seal
         ended = timed.rooted if rooted else timed.ended
-        return Ran(ended - timed.began, timed.marked[1] - timed.marked[0], answer.seal, early or not timed.in_order)
+        span_s = timed.marked[1] - timed.marked[0]
+        return Ran(ended - timed.began, span_s, answer.seal, early or not timed.in_order, timed.ahead or not held)
 
     def stopwatch(self) -> Stopwatch:
         """The grader's clock for its loops: started, and its page shared with the worker, the first time."""

@@ -30,6 +30,8 @@ class _Worker:
         self.keys: list[int | None] = []
         self.pool: Any = None
         self.host_us = 20.0
+        self.ahead = True
+        """Whether its calls were queued when its device was let go."""
         self.early = False
         """Whether it says that a loop has ended before the marks are there."""
 
@@ -37,7 +39,7 @@ class _Worker:
         self.loops.append(loop)
         self.turns_us.append(turn_us)
         self.keys.append(key)
-        return Ran(1e-3 + loop.turns * 200e-6, (loop.turns - loop.marked) * 200e-6, "", self.early)
+        return Ran(1e-3 + loop.turns * 200e-6, (loop.turns - loop.marked) * 200e-6, "", self.early, self.ahead)
 
     def times(self, loop: Loop, outputs: str = "") -> Any:
         many = range(loop.turns)
@@ -99,6 +101,13 @@ def test_on_a_gpu_inputs_of_loops_are_masked_and_the_probe_takes_as_many_masks_o
     assert [leaf.shape for (leaf,) in worker.pool] == [(9,)] * 4
     bench.probe_loops(Walls(4), "device")
     assert worker.keys[1] not in (None, key)
+
+
+def test_loops_whose_calls_were_not_queued_in_time_are_counted() -> None:
+    worker, walls = _Worker(), Walls(4)
+    for worker.ahead in (True, False, False):
+        bench_of(worker)._batch(4, walls, marked=1)
+    assert walls.behind == 2
 
 
 def test_on_a_cpu_they_are_not(monkeypatch: pytest.MonkeyPatch) -> None:

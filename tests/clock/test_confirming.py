@@ -50,6 +50,7 @@ def agreed(single_us: float, confirmed: bool, tolerance_us: float = 1.0) -> Agre
         bare_tolerance_us=1.0,
         calls=10,
         exact=False,
+        ahead=True,
     )
 
 

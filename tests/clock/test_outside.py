@@ -79,6 +79,7 @@ def compared(
     more_us: float = 0.0,
     bare_us: float | None = None,
     exact: bool = False,
+    behind: int = 0,
     seed: int = 1,
 ) -> Agreement:
     """A call that takes `call_us`, is said to take `said_us`, and takes `alone_us` when it is alone. `singles` tells by
@@ -119,7 +120,7 @@ def compared(
         step_us=step_us,
         once_s=once_s,
     )
-    measured.copied = copied
+    measured.copied, measured.behind = copied, behind
     return agreement(
         measured,
         [(said + rng.gauss(0, 0.3), wall(took)) for said, took in alone],
@@ -181,6 +182,19 @@ def test_where_walls_of_single_calls_are_exact_calls_in_loops_may_take_longer() 
     assert not short.by_singles
     assert not short.confirmed
     assert short.unsure_us == short.tolerance_us + short.single_tolerance_us
+
+
+@pytest.mark.parametrize(
+    ("behind", "exact", "confirmed"), [(6, True, True), (4, True, True), (3, True, False), (6, False, False)]
+)
+def test_loops_in_which_the_device_waited_for_its_host_say_nothing_where_single_calls_are_known(
+    behind: int, exact: bool, confirmed: bool
+) -> None:
+    found = compared(101.0, in_loops_us=773.0, more_us=150.0, behind=behind, exact=exact)
+    assert found.outside_us - found.inside_us == pytest.approx(150.0, abs=1.0)
+    assert found.confirmed == confirmed
+    # Nor does that help anybody who says less of single ones.
+    assert not compared(101.0, said_us=90.0, alone_us=101.0, more_us=150.0, behind=behind, exact=exact).confirmed
 
 
 @pytest.mark.parametrize("said_us", [50.0, 95.0])

@@ -131,7 +131,8 @@ def test_limiters_are_those_with_fewest_blocks():
         ({"memory_throughput": 0.8, "compute_throughput": 0.4}, "memory"),
         ({"memory_throughput": 0.5, "compute_throughput": 0.9}, "compute"),
         ({"memory_throughput": 0.5, "compute_throughput": 0.3, "share_of_peak": 0.55}, "latency"),
-        ({"memory_throughput": 0.58, "compute_throughput": 0.3, "share_of_peak": 0.65}, "memory"),
+        # recurrence_v2 on an H200, which Nsight Compute calls so: of what copies reach it is more.
+        ({"memory_throughput": 0.5986, "compute_throughput": 0.5653, "share_of_peak": 0.6351}, "latency"),
         ({"memory_throughput": None}, None),
     ],
 )

@@ -121,6 +121,7 @@ def test_a_loop_that_is_held_has_its_key_when_its_calls_are_queued_or_have_had_t
         thread.join()
         assert len(seen) == 2
         assert found.done
+        assert found.ahead == says
         # The clock begins when the device is let go.
         assert seen[0] < found.began <= seen[1] < found.ended
         assert 0.05 <= found.ended - found.began < 15.0
