@@ -275,7 +275,7 @@ class OutsideClock(_Model):
     """The grader's own clock over batches of calls, held against the worker's over the same calls.
 
     Of several processes of the submission: that in which the clocks disagree most, if they do in one, else the one in
-    the middle; the tolerances are the largest of all.
+    the middle.
     """
 
     outside_us: float
@@ -307,6 +307,13 @@ class OutsideClock(_Model):
     """How far that may be above `single_us`."""
     calls: int
     """Calls that both timed."""
+    by_singles: bool = False
+    """Whether walls of single calls say within a tenth what they take. Then those in loops may take longer, and loops
+    say nothing unless their hosts were ahead."""
+    ahead: bool = True
+    """Whether hosts were ahead of their devices in most loops."""
+    unsure_us: float | None = None
+    """How much longer than was said a call may take by all of this."""
     confirmed: bool
     """Whether they agree."""
 

@@ -321,7 +321,8 @@ class AuditStage:
             sealed=True,
             restore_buffers=self._oracle.buffers_move,
         )
-        self._call_s = self._worker.time(loop, self._spec.limits.call_s, key).wall_s
+        ran = self._worker.time(loop, self._spec.limits.call_s, key)
+        self._call_s = ran.held_s + ran.wall_s
         (returned,) = self._worker.times(loop, output).outputs
         output = f"{output}0"  # of the first turn
         self._held.append(output)

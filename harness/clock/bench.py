@@ -29,6 +29,9 @@ _HIDDEN_US = 250.0
 slower one is part of the time."""
 _MOST_BYTES_PER_US = 10e6
 """No GPU writes more."""
+_TRIES = 3
+"""Times that a loop of the probe is run until its host is ahead of its device: a longer turn would excuse the
+submission's."""
 _FEW = 5
 """Turns for a first guess."""
 _FOUND_BYTES = 1 << 30
@@ -57,6 +60,8 @@ class Sample:
     output: Output
     seal: str = ""
     """Of a single call: what the worker said at its end."""
+    queued_us: float = 0.0
+    """Of a single call that a device was held for: what the host took to queue it and all around it, by our clock."""
     early: bool = False
     """Of a single call: whether its output was not there when that was said."""
     root: torch.Tensor | None = None
@@ -100,19 +105,23 @@ class Bench:
         loop = replace(self.loop, turns=_FEW, kind="empty", specs=(), restore_buffers=False)
         return self.worker.time(loop, _LIMIT_S).wall_s / _FEW * 1e6
 
-    def choose_mode(self, flush_us: float) -> float:
+    def choose_mode(self, flush_us: float, beside_us: float) -> float:
         """Let first calls do what first calls do; then device mode where the host is quick enough for it.
 
         `flush_us` is the time of an empty turn: as much of the host's side stays hidden, and some, and what the device
-        takes for the call. Returns the reading of a call, microseconds, in which nothing has been taken off yet.
+        takes for the call. `beside_us` is what a clean process takes to queue what is around a call. Returns the
+        reading of a call, microseconds, in which nothing has been taken off yet.
         """
         elapsed_us = self.single().elapsed_us
         if self.mode == "device":
             behind = [self.single() for _ in range(3)]
-            host_us = min(sample.host_us for sample in behind)  # what else runs here makes it no shorter
-            elapsed_us = statistics.median(sample.elapsed_us for sample in behind)
-            # One that is quicker than the device keeps ahead of it in whatever is made of such calls.
-            if host_us > max(_HIDDEN_US + flush_us, elapsed_us):
+            # What else runs here makes it no shorter; and the worker's word is held against our own clock.
+            host_us = max(
+                min(sample.host_us for sample in behind),
+                min(sample.queued_us for sample in behind) - beside_us,
+            )
+            elapsed_us = statistics.median(min(sample.elapsed_us, sample.wall_us) for sample in behind)
+            if host_us > hidden_us(flush_us, elapsed_us):
                 self.mode = "host"
                 self.single()
         self.forget()
@@ -158,13 +167,21 @@ class Bench:
         nothing else to begin behind."""
         return secrets.randbits(KEY_BITS) if self.worker.torch_device.type == "cuda" else None
 
-    def single(self, seeds: tuple[int, int] | None = None, *, caches: Caches = "cold") -> Sample:
-        """One call, on an input that is made now unless `seeds` says that it is there already."""
+    def single(
+        self,
+        seeds: tuple[int, int] | None = None,
+        *,
+        caches: Caches = "cold",
+        mode: Literal["device", "host"] | None = None,
+    ) -> Sample:
+        """One call, on an input that is made now unless `seeds` says that it is there already; in this side's mode
+        unless another is named."""
         key = None if seeds else secrets.randbits(KEY_BITS)
         inputs_seed, call_seed = seeds or self.put_fresh(key=key)[0]
         loop = replace(
             self.loop,
             turns=1,
+            mode=mode or self.mode,
             inputs="pool",
             seeds=self._call_seeds([call_seed]),
             caches=caches,
@@ -180,6 +197,7 @@ class Bench:
             call_seed,
             timed.outputs[0],
             ran.seal,
+            queued_us=ran.held_s * 1e6,
             early=ran.early,
         )
 
@@ -188,9 +206,27 @@ class Bench:
         loop = replace(self.loop, turns=1, kind=kind, restore_buffers=False)
         return readings_alone(self.worker, loop, count)
 
-    def probe_singles(self, count: int, caches: Caches = "cold") -> tuple[list[float], list[float]]:
+    @property
+    def best_mode(self) -> Literal["device", "host"]:
+        """That in which walls of single calls are known best."""
+        return "device" if self.worker.torch_device.type == "cuda" else "host"
+
+    def probe_queued_us(self) -> float:
+        """What this process's host takes to queue a probe and all around it, by our own clock; 0 for a CPU."""
+        loop = self._probes(1, self.best_mode)
+        queued_us = []
+        for _ in range(_FEW):
+            key = secrets.randbits(KEY_BITS)
+            self.put_fresh(key=key)
+            queued_us.append(self.worker.time(loop, _LIMIT_S, key).held_s * 1e6)
+            self.worker.times(loop)
+        return min(queued_us)
+
+    def probe_singles(
+        self, count: int, mode: Literal["device", "host"], caches: Caches = "cold"
+    ) -> tuple[list[float], list[float]]:
         """Readings and walls, microseconds, of copies of tensors like the outputs, in just the way of `single`."""
-        loop = replace(self._probes(1, self.mode), caches=caches)
+        loop = replace(self._probes(1, mode), caches=caches)
         readings, walls = [], []
         for _ in range(count):
             key = secrets.randbits(KEY_BITS)
@@ -224,7 +260,10 @@ class Bench:
         """The same with the probe, as another process does it; see `put_as_many`."""
         for turns, marked in walls.lengths:
             loop = replace(self._probes(turns, mode), marked=marked)
-            ran = self.worker.time(loop, _LIMIT_S, self._key(), turn_us=self._turn_us(loop))
+            for _ in range(_TRIES):
+                ran = self.worker.time(loop, _LIMIT_S, self._key(), turn_us=self._turn_us(loop))
+                if ran.ahead:
+                    break
             if ran.early:
                 raise WorkerFailure("protocol", "call", "the marks of a loop of our own came after its end")
             timed = self.worker.times(loop)
@@ -310,6 +349,12 @@ class Bench:
 
     def _call_seeds(self, seeds: Sequence[int]) -> tuple[int, ...]:
         return tuple(seeds) if self._oracle.draws else ()
+
+
+def hidden_us(flush_us: float, call_us: float) -> float:
+    """What a host may take for a call that is timed by the device's clock: what hides behind an empty turn and some, or
+    what the device takes for the call. A host that is quicker keeps ahead of it in whatever is made of such calls."""
+    return max(_HIDDEN_US + flush_us, call_us)
 
 
 class OutputChanged(Exception):

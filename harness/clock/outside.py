@@ -6,7 +6,7 @@
               (T(long) - T(short)) / (long - short) of a long loop and a short one
     overhead  what a turn is more than its call: a turn of the probe in the clean process, less what the probe reads
     outside   turn - overhead: the time of a call by our own clock
-    around    what precedes a call in a turn, idling and the write that empties L2, and what follows it, the digest of
+    around    what precedes a call in a turn, the write that empties L2, and what follows it, the digest of
               its outputs, as the worker's events tell it. It depends on the pages that memory lies in and on a clock
               that drifts, from process to process and from loop to loop; a difference of one per cent from the probe's
               is taken off, as the events tell it
@@ -195,8 +195,8 @@ class Singles:
     """What the worker's clock reads for the probe."""
     beside_us: Sequence[float]
     """Walls of probes, less what the worker's clock reads in them, microseconds."""
-    bare_beside_us: Sequence[float]
-    """The same of probes with nothing around them."""
+    bare_us: Sequence[float]
+    """Walls of probes with nothing around them, less what a probe takes, microseconds."""
     offset: Estimate
     """What it reads beside a kernel; its error is how far processes differ in that."""
 
@@ -257,8 +257,9 @@ class Agreement:
     @property
     def unsure_us(self) -> float:
         """How much longer a call that is alone may take than was said without being found out: by its own wall, or by
-        how far our clock may be above the worker's in loops, and those above the other."""
-        return self.single_outside_tolerance_us if self.by_singles else self.tolerance_us + self.single_tolerance_us
+        how far our clock may be above the worker's in loops, and those above the other; and with nothing around it."""
+        apart_us = self.single_outside_tolerance_us if self.by_singles else self.tolerance_us + self.single_tolerance_us
+        return max(apart_us, self.bare_tolerance_us)
 
     @property
     def confirmed(self) -> bool:
@@ -368,7 +369,6 @@ def agreement(
     clean_us = [each + lone.offset.us for each in lone.beside_us]
     more_us = statistics.median(beside_us) - statistics.median(clean_us)
     walls_us = leeway.walls_us(beside_us, clean_us)
-    bare_clean_us = [each + lone.offset.us for each in lone.bare_beside_us]
     # On a CPU a turn is a hundred times a call, and other work makes more of a difference than processes do; of a GPU
     # that is waited for nothing is told but the call.
     untold_us = leeway.parts * clean.beside().us if clean.marked else 0.0
@@ -390,8 +390,8 @@ def agreement(
         single_tolerance_us=_SIGMAS * (alone + processes).error_us + rounding_us + apart_us + skew_us,
         single_outside_us=single.us + more_us,
         single_outside_tolerance_us=walls_us + rounding_us + apart_us + copies_us,
-        bare_outside_us=statistics.median(bare_us) - statistics.median(bare_clean_us),
-        bare_tolerance_us=leeway.walls_us(bare_us, bare_clean_us) + rounding_us + apart_us + copies_us,
+        bare_outside_us=statistics.median(bare_us) - statistics.median(lone.bare_us),
+        bare_tolerance_us=leeway.walls_us(bare_us, lone.bare_us) + rounding_us + apart_us + copies_us,
         calls=measured.calls,
         exact=exact,
         ahead=2 * measured.behind <= len(measured.loops),

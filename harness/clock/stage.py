@@ -28,7 +28,7 @@ import numpy as np
 
 from harness.check.compare import FormError, worst
 from harness.check.oracle import Oracle
-from harness.clock.bench import Bench, OutputChanged, Sample
+from harness.clock.bench import Bench, OutputChanged, Sample, hidden_us
 from harness.clock.offset import Offset
 from harness.clock.outside import Agreement, Calibration, Estimate, Leeway, Singles, Walls, agreement, estimate
 from harness.clock.plan import Goal, Plan, Side
@@ -82,9 +82,13 @@ _SINGLES = 24
 """Readings of our own calls that an offset is made from."""
 _OFFSET_MOVED = 2.0
 """Half widths of its interval that the offset of a grading may be from the device's."""
-_BARE = 10
-"""Calls with nothing around them, of which half are verified. Half as many and half of the share in each of several
-processes: whoever leaves undone what makes a median smaller has to do so in all of them."""
+_BARE = 6
+"""Calls with nothing around them, all verified."""
+_BARE_EACH = 4
+"""The same in each of several processes, half of them verified: whoever leaves undone what makes a median smaller has
+to do so in all of them."""
+_LATER = 2.0
+"""Times what a host may take for a call when its mode is chosen that it may take later."""
 _WARM = 5
 """Warm calls of each side at most."""
 _IDLE_WITHIN_S = 1.0
@@ -159,7 +163,9 @@ class TimeStage:
         self._offsets: dict[str, Offset] = {}
         self._clean_us: list[list[float]] = []
         """What device events read in the clean process beside calls of our own, microseconds."""
-        self._flush_us = 0.0
+        self._flush_us = self._queued_us = 0.0
+        self._hosts_us: list[float] = []
+        """What the submission's host took for each call that a device was held for, by our own clock."""
         # A CPU takes a hundred times as long to fill and move tensors, and is never as quiet as a GPU.
         self._singles, self._times = (_SINGLES, 2 * _TIMES) if self._device.type == "cuda" else (10, 4)
         self._starting_s = 0.0
@@ -228,8 +234,6 @@ class TimeStage:
             return
         if not self._wrong():
             self._evidence.timing = self._timing(plan, confirmed, warm_us)
-            if confirmed.confirmed and confirmed.unsure_us > _SURE * abs(confirmed.single_us):
-                self._evidence.warnings.append(_unsure(confirmed))
 
     def _reserve_s(self, prepared_s: float, reference_s: float) -> float:
         """Seconds that what comes after the blocks will take. `prepared_s`: what came before them has taken, which is
@@ -237,7 +241,7 @@ class TimeStage:
         count = len(self._processes)
         times = self._times if count == 1 else _TIMES
         loops_s = (times + 1) * (count + 1) * _LOOP_S if self._device.type == "cuda" else 0.0
-        looks = (times + 1 + _bare_calls(count) / 2) * count + _WARM  # of bare calls fewer, where processes are several
+        looks = (times + 1) * count + max(_BARE, _BARE_EACH / 2 * count) + _WARM
         return max(loops_s, prepared_s / 2 + 2 * _LOOPS_S) + looks * reference_s
 
     def _prepare(self, goal: Goal) -> Singles:
@@ -245,11 +249,12 @@ class TimeStage:
         reference, candidate = self._baselines["reference"], self._processes.bench
         with candidate.worker.stopped(), self._blaming("reference"):
             self._flush_us = min(reference.empty_turns_us() for _ in range(2))
-            reference.choose_mode(self._flush_us)
+            self._queued_us = reference.probe_queued_us() if self._device.type == "cuda" else 0.0
+            reference.choose_mode(self._flush_us, self._queued_us)
         if "compiled" in self._baselines:
             with self._blaming("compiled"):
-                self._baselines["compiled"].choose_mode(self._flush_us)
-        call_us = candidate.choose_mode(self._flush_us)
+                self._baselines["compiled"].choose_mode(self._flush_us, self._queued_us)
+        call_us = candidate.choose_mode(self._flush_us, self._queued_us)
         if self._again is not None and self._is_short(candidate, call_us, goal):
             with candidate.worker.stopped():
                 asked = time.monotonic()
@@ -259,7 +264,7 @@ class TimeStage:
                     self._processes.add(bench)
         with self._alone("reference") as idle, self._blaming("reference"):
             self._idle &= idle
-            for mode in {self._bench(side).mode for side in self._sides}:
+            for mode in {reference.best_mode, *(self._bench(side).mode for side in self._sides)}:
                 self._offsets[mode] = self._offset_of(reference, mode)
             return self._probe_alone(reference, candidate)
 
@@ -292,19 +297,16 @@ class TimeStage:
 
     def _probe_alone(self, clean: Bench, candidate: Bench) -> Singles:
         """Let the clean process make the candidate's single calls with the probe."""
-        own, clean.mode = clean.mode, candidate.mode
         offset = self._offsets[candidate.mode]
-        readings, walls = clean.probe_singles(self._singles)
-        bare = clean.probe_singles(self._singles // 2, "left")
-        clean.mode = own
+        readings, walls = clean.probe_singles(self._singles, candidate.mode)
+        bare, bare_walls = clean.probe_singles(self._singles, clean.best_mode, "left")
         if candidate.mode == "device":
             self._clean_us.append(readings)
 
-        def beside(readings: list[float], walls: list[float]) -> list[float]:
-            return [wall - reading for reading, wall in zip(readings, walls, strict=True)]
-
-        offset_us = Estimate(offset.us, offset.half_us / 2)
-        return Singles(estimate(readings), beside(readings, walls), beside(*bare), offset_us)
+        beside_us = [wall - reading for reading, wall in zip(readings, walls, strict=True)]
+        bare_offset_us = self._offsets[clean.best_mode].us
+        bare_us = [wall - (reading - bare_offset_us) for reading, wall in zip(bare, bare_walls, strict=True)]
+        return Singles(estimate(readings), beside_us, bare_us, Estimate(offset.us, offset.half_us / 2))
 
     def _step_us(self, side: Side, plan: Plan) -> float:
         """The steps of a side's clock. The candidate has no say in them: made up ones would widen what is borne."""
@@ -370,6 +372,7 @@ class TimeStage:
             samples.append(self._net(side, sample.elapsed_us))
             if side == "candidate":
                 self._processes.singles.append((samples[-1], _wall_us(sample)))
+                self._hosts_us.append(sample.queued_us - self._queued_us)
             # Decided only now: until it returned, a call could not know whether it would be looked at.
             if side == "candidate" and secrets.randbelow(1 << 30) < share * (1 << 30):
                 self._look_at(sample, "early", "timed0")
@@ -433,24 +436,23 @@ class TimeStage:
                 self._evidence.unsteady = _unsteady(self._watch.summary(), _not_known(each))
         if not self._idle:
             self._evidence.unsteady = _unsteady(self._watch.summary(), _NOT_IDLE)
+        if exact and (hosts_us := statistics.median(self._hosts_us)) > _LATER * hidden_us(self._flush_us, reported_us):
+            self._evidence.unsteady = _unsteady(self._watch.summary(), _host_slower(hosts_us))
+        least = max(found, key=lambda each: each.unsure_us)
+        if confirmed and least.unsure_us > _SURE * abs(least.single_us):
+            self._evidence.warnings.append(_unsure(least))
         found.sort(key=lambda each: each.outside_us - each.inside_us)
         if disagreeing := [each for each in found if not each.confirmed]:
             return disagreeing[-1]
-        # What is known of the middle one is no more than of the one of which least is known.
-        return replace(
-            found[len(found) // 2],
-            tolerance_us=max(each.tolerance_us for each in found),
-            single_tolerance_us=max(each.single_tolerance_us for each in found),
-            single_outside_tolerance_us=max(each.single_outside_tolerance_us for each in found),
-        )
+        return found[len(found) // 2]
 
     def _bare(self, blocks: list[list[float]]) -> list[float]:
         """Walls of calls with nothing around them, microseconds."""
         bench, walls, count = self._processes.bench, [], len(self._processes)
-        for _ in range(min(_bare_calls(count), max(3, len(blocks[0])))):
-            sample = bench.single(caches="left")
+        for _ in range(min(_BARE if count == 1 else _BARE_EACH, max(3, len(blocks[0])))):
+            sample = bench.single(caches="left", mode=bench.best_mode)
             walls.append(_wall_us(sample))
-            if not secrets.randbelow(2 if count == 1 else 4):
+            if count == 1 or secrets.randbelow(2):
                 self._look_at(sample, "early", "timed0")
         bench.forget()
         return walls
@@ -499,7 +501,9 @@ class TimeStage:
         for _ in self._each_process():
             self._processes.bench.find_memory(turns)
         # A CPU's caches are the other process's after each turn.
-        for number, count in enumerate([1] * repeats if marked else [repeats]):
+        counts = [1] * repeats if marked else [repeats]
+        last = len(counts) - 1
+        for number, count in enumerate(counts):
             with self._alone("reference") as idle, self._blaming("reference"):
                 self._idle &= idle
                 if not number:
@@ -507,6 +511,8 @@ class TimeStage:
                     clean.probe_loops(Walls(turns, marked), first.mode)  # finds memory
                 for _ in range(count):
                     clean.probe_loops(probed, first.mode)
+                if number == last:
+                    clean.worker.drop(["pool"])
             for walls, _ in zip(measured, self._each_process(), strict=True):
                 for _ in range(count):
                     self._processes.bench.loops(walls, look)
@@ -571,6 +577,9 @@ class TimeStage:
                 bare_outside_us=confirmed.bare_outside_us,
                 bare_tolerance_us=confirmed.bare_tolerance_us,
                 calls=confirmed.calls,
+                by_singles=confirmed.by_singles,
+                ahead=confirmed.ahead,
+                unsure_us=confirmed.unsure_us,
                 confirmed=confirmed.confirmed,
             ),
             stopped_because=plan.stopped_because,
@@ -634,11 +643,6 @@ class TimeStage:
         )
 
 
-def _bare_calls(processes: int) -> int:
-    """Calls with nothing around them in each process."""
-    return _BARE if processes == 1 else _BARE // 2
-
-
 def _wall_us(sample: Sample) -> float:
     """The wall of a single call of the submission. Raises OutputChanged where its end was said too early."""
     if sample.early:
@@ -678,6 +682,13 @@ def _not_known(found: Agreement) -> str:
     return (
         f"the grader's own clock could be {us(found.unsure_us)} apart from the worker's, which says that a call "
         f"takes {us(found.single_us)}: something else keeps this machine's processors or the device busy"
+    )
+
+
+def _host_slower(host_us: float) -> str:
+    return (
+        f"its host took {us(host_us)} to launch a call, and so little at first that its calls were timed by the "
+        "device's clock alone"
     )
 
 

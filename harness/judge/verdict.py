@@ -136,6 +136,8 @@ def _rules(evidence: Evidence) -> Judgement | None:
     timing = evidence.timing
     outside = None if timing is None else timing.outside
     if outside is not None and not outside.confirmed:
+        if outside.by_singles and not outside.ahead:
+            return _single_not_confirmed(outside)  # loops say nothing
         if outside.outside_us - outside.inside_us > outside.tolerance_us or outside.single_us is None:
             return _loops_not_confirmed(outside, outside.outside_us, "", outside.tolerance_us)
         whole_us, allowed_us = outside.whole_us, outside.whole_tolerance_us

@@ -38,7 +38,11 @@ def masker_for(device: Device) -> Masker:
 
 @functools.cache
 def _loaded(name: str, arch: str) -> Kernels:
-    return Kernels(_image(arch), torch.device(name))
+    image = _image(arch)
+    try:
+        return Kernels(image, torch.device(name))
+    except (ImportError, RuntimeError) as failure:
+        raise DeviceError(f"The harness's own kernels can't be loaded on {name}: {failure}.") from failure
 
 
 def image_for(device: Device) -> bytes:

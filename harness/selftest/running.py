@@ -165,4 +165,6 @@ def _graded(
 def _blurred(outside: OutsideClock) -> bool:
     """Whether the clocks were too unsure to tell a forged time: of calls in loops, or of calls alone."""
     alone_us, allowed_us = outside.single_us or 0.0, outside.single_tolerance_us or 0.0
+    if outside.by_singles:
+        return (outside.unsure_us or 0.0) > alone_us / 2
     return outside.tolerance_us > outside.outside_us / 2 or allowed_us > alone_us / 2

@@ -1,7 +1,7 @@
 """The grader's own clock: a small process with nothing else to do, and a page of memory that it shares with a worker.
 
     go       | ticket | key  |     written by the stopwatch: the loop begins, and the key takes the mask off its inputs
-    queued   | ticket |            written by the worker: its device has work, and waits
+    queued   | ticket | turns |    written by the worker: all its calls are queued; and how many turns are so far
     release  | ticket |            written by the stopwatch, behind the key: the device may go on
     mark     | ticket |            written by the worker's device: some turns have ended; a second one: all have
     root     | hash   |            written by the worker's device, of a call that is alone: its output is there
@@ -9,8 +9,8 @@
 
 Of a loop that is held, `go` has no key: the worker's host queues calls meanwhile, behind a kernel that waits for
 `release`, and only then the clock begins. So how quick a host is makes no time, and nothing of a call can be done while
-its inputs are still under their mask. A host that can queue no more, or doesn't say so, is waited for no longer than it
-was given.
+its inputs are still under their mask. A host that gets no further is waited for no longer than it was given; one that
+has queued half of its turns when that happens is far enough ahead, since a driver takes only so many launches.
 
 The grader's process has threads that watch and read, and each of them may hold it up for a millisecond; a message on a
 socket takes now a tenth of one, now three. The stopwatch only writes `go`, looks at the marks and at `done` without a
@@ -39,29 +39,33 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 SEAL_BYTES = 16
-_TICKET, KEY, _DONE, _SEAL, _QUEUED, RELEASED, MARKS, ROOT = 0, 8, 16, 24, 40, 48, (64, 72), 80
+_TICKET, KEY, _DONE, _SEAL, _QUEUED, RELEASED, _TURNS, MARKS, ROOT = 0, 8, 16, 24, 40, 48, 56, (64, 72), 80
 """Where things are on the page."""
 _PAGE_BYTES = 4096
-_REQUEST = struct.Struct("!d???ddd8s8s")
+_REQUEST = struct.Struct("!d???dIdd8s8s")
 """Seconds at most, whether to wait busily, whether there are marks, whether there is a root, seconds to hold the device
-at most, seconds to rest before the first mark and after it, ticket, key."""
-_ANSWER = struct.Struct("!ddddd???16s16s")
-"""When `go` was written, or `release` of a loop that was held, when the marks and when `done` were there
-(time.perf_counter of this machine), whether all marks were there by then, whether `done` was, and whether calls were
-queued when `release` was written, seal, root."""
+at most, turns that are half of all, seconds to rest before the first mark and after it, ticket, key."""
+_ANSWER = struct.Struct("!dddddd???16s16s")
+"""When `go` was written, when the clock began, which is with `release` where a loop was held, when the marks, the root
+and `done` were there (time.perf_counter of this machine), whether all marks were there by then, whether `done` was, and
+whether the host was ahead when `release` was written, seal, root."""
 _LOOK_EVERY = 4096
 """Turns of a busy wait between looks at the time and at the socket."""
 _LOOK_UP_S = 0.2
 _LOOK_AGAIN_S = 2e-5
 """Between looks whether calls are queued: nothing is timed yet, and who looks without a pause may share a core."""
+_STILL_S = 2e-3
+"""A host that has queued nothing for so long gets no further."""
 
 
 @dataclass(frozen=True)
 class Timed:
     """What the stopwatch saw. Times are those of time.perf_counter."""
 
+    told: float
+    """When the loop was told to begin."""
     began: float
-    """When the loop was told to begin, or its device to go on."""
+    """The same, or when a device that was held was let go."""
     marked: tuple[float, float]
     """When the marks were there."""
     ended: float
@@ -73,7 +77,7 @@ class Timed:
     in_order: bool
     """Whether the marks, if there are any, were there by then."""
     ahead: bool
-    """Of a loop that was held: whether its calls were queued when its device was let go."""
+    """Of a loop that was held: whether its host was ahead of its device when that was let go."""
     seal: str
     """On the outputs, as the page says."""
     root: bytes
@@ -112,28 +116,31 @@ class Stopwatch:
         marks: bool = False,
         root: bool = False,
         hold_s: float = 0.0,
+        turns: int = 1,
         rests_s: tuple[float, float] = (0.0, 0.0),
     ) -> Timed:
         """Tell the worker to begin and wait for its end.
 
-        With `hold_s` its device waits until the worker says that calls are queued, for so many seconds at most. The end
-        is the page's `done` (with `spin`), a message on the socket, the limit, or the moment in which `gone` says that
-        the worker has ended although its socket lives on. `marks` and `root`: whether there are any. Of the first mark,
-        or of the end where there are none, nothing is seen for as many seconds as `rests_s` says first, and as many as
-        it says last after it.
+        With `hold_s` its device waits until the worker says that its `turns` are queued, for so many seconds at most.
+        The end is the page's `done` (with `spin`), a message on the socket, the limit, or the moment in which `gone`
+        says that the worker has ended although its socket lives on. `marks` and `root`: whether there are any. Of the
+        first mark, or of the end where there are none, nothing is seen for as many seconds as `rests_s` says first, and
+        as many as it says last after it.
         """
         began = time.perf_counter()
         written = key.to_bytes(8, sys.byteorder)
-        self._control.sendall(_REQUEST.pack(limit_s, spin, marks, root, hold_s, *rests_s, ticket, written))
+        self._control.sendall(
+            _REQUEST.pack(limit_s, spin, marks, root, hold_s, -(-turns // 2), *rests_s, ticket, written)
+        )
         ended = False
         while not select.select([self._control], [], [], _LOOK_UP_S)[0]:
             if ended:
                 now = time.perf_counter()
-                return Timed(began, (began, began), now, now, False, False, False, "", b"")
+                return Timed(began, began, (began, began), now, now, False, False, False, "", b"")
             ended = gone()
         answer = _ANSWER.unpack(_all_of(self._control, _ANSWER.size))
-        sent, first, second, rooted, came, in_order, done, ahead, seal, root_seen = answer
-        return Timed(sent, (first, second), came, rooted, done, in_order, ahead, seal.hex(), root_seen)
+        told, sent, first, second, rooted, came, in_order, done, ahead, seal, root_seen = answer
+        return Timed(told, sent, (first, second), came, rooted, done, in_order, ahead, seal.hex(), root_seen)
 
     def close(self) -> None:
         """End it, whatever it waits for."""
@@ -173,9 +180,11 @@ class Page:
         self._ticket = ticket
         return int.from_bytes(page[KEY : KEY + 8], sys.byteorder), ticket.hex()
 
-    def queued(self) -> None:
-        """Say that the device has work."""
-        self._page[_QUEUED : _QUEUED + 8] = self._ticket
+    def queued(self, turns: int, *, all_of_them: bool) -> None:
+        """Say how many turns are queued, and whether these are all."""
+        self._page[_TURNS : _TURNS + 8] = turns.to_bytes(8, sys.byteorder)
+        if all_of_them:
+            self._page[_QUEUED : _QUEUED + 8] = self._ticket
 
     def done(self, seal: bytes) -> None:
         """Say that the loop has ended."""
@@ -197,14 +206,16 @@ def _serve(control: socket.socket, wire_fd: int, page: mmap.mmap) -> None:
     """Answer requests until the grader is gone."""
     while True:
         request = _REQUEST.unpack(_all_of(control, _REQUEST.size))
-        limit_s, spin, marks, root, hold_s, rest_s, rest_later_s, ticket, key = request
+        limit_s, spin, marks, root, hold_s, half, rest_s, rest_later_s, ticket, key = request
         page[ROOT : ROOT + SEAL_BYTES] = bytes(SEAL_BYTES)
         ahead = False
+        page[_TURNS : _TURNS + 8] = bytes(8)
+        told = time.perf_counter()
         if hold_s:
             page[_TICKET : _TICKET + 8] = ticket
-            ahead = _hold(page, ticket, hold_s)
-        page[KEY : KEY + 8] = key
+            ahead = _hold(page, ticket, hold_s, half)
         sent = time.perf_counter()
+        page[KEY : KEY + 8] = key
         page[RELEASED : RELEASED + 8] = page[_TICKET : _TICKET + 8] = ticket
         _rest(rest_s, sent + limit_s, wire_fd)
         root_seen, rooted = bytes(SEAL_BYTES), 0.0
@@ -225,15 +236,21 @@ def _serve(control: socket.socket, wire_fd: int, page: mmap.mmap) -> None:
         *marked, came = seen
         *in_order, done = there
         seal = page[_SEAL : _SEAL + SEAL_BYTES]
-        times = sent, *(marked or (sent, sent)), rooted or came, came
+        times = told, sent, *(marked or (sent, sent)), rooted or came, came
         control.sendall(_ANSWER.pack(*times, all(in_order), done, ahead, seal, root_seen))
 
 
-def _hold(page: mmap.mmap, ticket: bytes, seconds: float) -> bool:
-    """Wait until calls are queued, for so long at most; returns whether they are."""
-    until = time.perf_counter() + seconds
+def _hold(page: mmap.mmap, ticket: bytes, seconds: float, half: int) -> bool:
+    """Wait until calls are queued, for so long at most; returns whether the host is ahead of the device."""
+    now = time.perf_counter()
+    until, turns, since = now + seconds, 0, now
     while page[_QUEUED : _QUEUED + 8] != ticket:
-        if time.perf_counter() > until:
+        now, seen = time.perf_counter(), int.from_bytes(page[_TURNS : _TURNS + 8], sys.byteorder)
+        if seen != turns:
+            turns, since = seen, now
+        elif turns >= half and now - since > _STILL_S:
+            return True
+        if now > until:
             return False
         time.sleep(_LOOK_AGAIN_S)
     return True
@@ -258,11 +275,13 @@ def _look_for_root(page: mmap.mmap, ticket: bytes, until: float, wire_fd: int) -
     """The same until there is a root. Half of one may be there before the other, and no half of a hash is nothing."""
     turns = 0
     while True:
-        root = page[ROOT : ROOT + SEAL_BYTES]
-        if (any(root[:8]) and any(root[8:])) or page[_DONE : _DONE + 8] == ticket:
-            return root
+        # The root is read after what ends the wait: a stopwatch that was held up in between has not missed it then.
+        over = page[_DONE : _DONE + 8] == ticket
         turns += 1
-        if turns % _LOOK_EVERY == 0 and (time.perf_counter() > until or select.select([wire_fd], [], [], 0)[0]):
+        if turns % _LOOK_EVERY == 0:
+            over = over or time.perf_counter() > until or bool(select.select([wire_fd], [], [], 0)[0])
+        root = page[ROOT : ROOT + SEAL_BYTES]
+        if over or (any(root[:8]) and any(root[8:])):
             return root
 
 

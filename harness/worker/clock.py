@@ -11,7 +11,7 @@ One loop serves every measurement, so that whatever is not the call costs the sa
                 (device mode) one more event
                 mark(0) after some turns, mark(1) after the last
     at the end: last(), then the wait for the device
-    queued()    (device mode) once, when the host is ahead of the device: at the end, or after some turns of many
+    queued(n)   (device mode) after each turn, and once all are queued
 
 The loop only runs and waits; readings are taken afterwards, since the grader's own clock runs over the loop.
 """
@@ -32,9 +32,6 @@ from harness.worker.memory import CudaMemory
 
 Call = Callable[[], Any]
 
-_AHEAD = 48
-"""Turns that a host is ahead of its device by when it says so: a driver holds about a thousand launches, and a turn
-takes some ten beside those of the call."""
 _CYCLES_PER_US = 2000
 """Generous for today's clocks: a queue that is held up a little longer than asked does no harm."""
 _AWAKE_US, _ASLEEP_S = 1000, 0.02
@@ -68,8 +65,8 @@ class Turns:
     """Called after the last turn, before the device is waited for: what is queued here takes no turn of the host's
     afterwards."""
 
-    queued: Callable[[], None]
-    """Called once in device mode, when the host is so far ahead of the device that the grader may let it go on."""
+    queued: Callable[[int, bool], None]
+    """Called in device mode with the turns that are queued, and whether these are all and what follows them."""
 
     def mark_after(self, turn: int) -> None:
         """Put a mark, where one follows this turn."""
@@ -90,7 +87,7 @@ class CudaClock:
         self._host_us: list[float] = []
         self._ended = -math.inf
         self._count = self._first = 0
-        self._queued = False
+        self._in_order = False
 
     def null(self) -> None:
         """The smallest kernel that torch has: what it reads beside its own duration lies in the clock."""
@@ -104,7 +101,7 @@ class CudaClock:
                 event.record()  # only now the driver makes one, and not in a loop that is timed
             self._events.append((start, end, last))
         self._elapsed_us, self._host_us, self._count, self._first = [], [], len(turns.calls), turns.marked
-        self._queued = turns.mode == "device"
+        self._in_order = turns.mode == "device"
         self._memory.reset_limits()
         if time.monotonic() - self._ended > _ASLEEP_S:
             torch.cuda._sleep(_AWAKE_US * _CYCLES_PER_US)
@@ -138,11 +135,9 @@ class CudaClock:
             last.record()
             turns.mark_after(turn)
             self._host_us.append((ended - began) / 1e3)
-            if turn + 1 == _AHEAD < len(turns.calls):
-                turns.queued()
+            turns.queued(turn + 1, False)
         turns.last()
-        if len(turns.calls) <= _AHEAD:
-            turns.queued()
+        turns.queued(len(turns.calls), True)
         torch.cuda.synchronize(self._device)
 
     def queue(self, idle_us: float) -> None:
@@ -160,7 +155,7 @@ class CudaClock:
     def around_us(self) -> float:
         """Microseconds of the device for what precedes a call in a turn and for what follows it: the mean over the
         turns between the marks of the last run. 0 where there are none, and where the device was waited for."""
-        if not (self._queued and self._first):
+        if not (self._in_order and self._first):
             return 0.0
         turns = itertools.pairwise(self._events[self._first - 1 : self._count])
         return statistics.fmean(

@@ -407,7 +407,7 @@ class Runner:
             order["marked"],
             mark,
             last,
-            page.queued,
+            lambda turns, whole: page.queued(turns, all_of_them=whole),
         )
         self._memory.settle()
         if order["held"]:

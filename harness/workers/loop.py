@@ -57,4 +57,6 @@ class Ran:
     early: bool = False
     """Whether it was said to have ended before its device had come to the marks, or to the output that was sealed."""
     ahead: bool = True
-    """Whether a device that was held had its calls when it was let go: else it may have waited for its host later."""
+    """Whether the host of a device that was held was ahead when that was let go: else it may have been waited for."""
+    held_s: float = 0.0
+    """Seconds for which a device was held: what the host took to queue the calls, by our own clock."""

@@ -53,8 +53,8 @@ _TRANSFER_S = 60.0
 _REHEARSED = 8195, 8192
 """Elements of two tensors of float32 with which masks and digests take every step that they have."""
 _HOLD_S, _HOLD_TURN_S = 0.02, 0.001
-"""A device is held so long at most, and so much longer for each turn. A call that waits for the device itself can't be
-queued; one whose launches fill the driver's queue is far enough ahead."""
+"""A device is held so long at most, and so much longer for each turn: a call that waits for the device itself can't be
+queued."""
 _LOOK_S = 10.0
 _SEND_S = 30.0
 _GRACE_S = 2.0
@@ -364,6 +364,7 @@ class Worker:
             marks=loop.marked > 0,
             root=rooted,
             hold_s=_HOLD_S + loop.turns * _HOLD_TURN_S if held else 0.0,
+            turns=loop.turns,
             rests_s=rests_s,
             gone=self._gone,
         )
@@ -379,7 +380,8 @@ class Worker:
         early = rooted and seal_of(timed.root).hex() != timed.seal
         ended = timed.rooted if rooted else timed.ended
         span_s = timed.marked[1] - timed.marked[0]
-        return Ran(ended - timed.began, span_s, answer.seal, early or not timed.in_order, timed.ahead or not held)
+        wall_s, held_s = ended - timed.began, timed.began - timed.told
+        return Ran(wall_s, span_s, answer.seal, early or not timed.in_order, timed.ahead or not held, held_s)
 
     def stopwatch(self) -> Stopwatch:
         """The grader's clock for its loops: started, and its page shared with the worker, the first time."""

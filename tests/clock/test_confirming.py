@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -70,7 +71,7 @@ def stage_without_a_device(kind: str, *, idle: bool) -> Any:
         yield idle
 
     stage._alone = stage._blaming = alone
-    stage._bare = lambda _: [50.0] * 5
+    stage._bare, stage._hosts_us, stage._queued_us = lambda _: [50.0] * 5, [], 0.0
     stage._probe_alone = lambda *_: SimpleNamespace(probe=SimpleNamespace(us=5.0))
     return stage
 
@@ -185,6 +186,58 @@ def test_clocks_that_could_be_further_apart_than_a_call_takes_confirm_nothing(
     judged = judge(stage._evidence).reason
     assert (judged.code == "device.unsteady") is not known
     assert known or "processors or the device busy" in judged.message
+
+
+def test_what_each_process_is_confirmed_by_stays_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The middle one by its single calls, whose loops are slower, beside one whose walls say less."""
+    stage = stage_without_a_device("cuda", idle=True)
+    for _ in range(2):
+        stage._processes.add(SimpleNamespace(**{**vars(stage._processes.bench), "follow": lambda _: None}))
+    stage._each_process = lambda: iter([None] * 3)
+    known = replace(agreed(100.0, True), exact=True, inside_us=140.0, outside_us=140.0)
+    found = [
+        replace(known, single_outside_tolerance_us=2.0),
+        replace(known, single_outside_tolerance_us=3.0),
+        replace(agreed(100.0, True), exact=True, single_outside_tolerance_us=12.0),
+    ]
+    assert [each.by_singles for each in found] == [True, True, False]
+    numbers = iter(range(3))
+    monkeypatch.setattr(stages, "agreement", lambda *_, **__: found[next(numbers)])
+    stage._loops, stage._block = lambda *_: ([Walls(100)] * 3, Walls(100)), lambda *_: None
+    assert stage._confirm(stage._probe_alone(), [[100.0] * 10] * 3, 0.0).confirmed
+
+
+@pytest.mark.parametrize(("host_us", "steady"), [(600.0, True), (800.0, False)])
+def test_a_host_that_takes_longer_than_when_its_mode_was_chosen_makes_no_time(
+    monkeypatch: pytest.MonkeyPatch, host_us: float, steady: bool
+) -> None:
+    """By our own clock: what a host does while its device is held is in no wall."""
+    monkeypatch.setattr(stages, "agreement", lambda *_, **__: agreed(10.0, True))
+    stage = stage_without_a_device("cuda", idle=True)
+    stage._processes.bench.mode = "device"
+    stage._hosts_us = [host_us] * 20
+    stage._loops, stage._block = lambda *_: ([Walls(100)], Walls(100)), lambda *_: None
+    stage._confirm(stage._probe_alone(), [[10.0] * 10] * 2, 0.0)
+    judged = judge(stage._evidence).reason
+    assert (judged.code != "device.unsteady") == steady
+    assert steady or "its host took 800 us to launch a call" in judged.message
+
+
+def test_calls_with_nothing_around_them_are_made_for_the_device_s_clock_whatever_the_others_are() -> None:
+    made: list[dict[str, Any]] = []
+    looked: list[str] = []
+
+    def single(**how: Any) -> Any:
+        made.append(how)
+        return SimpleNamespace(early=False, wall_us=7.0)
+
+    stage: Any = object.__new__(TimeStage)
+    bench = SimpleNamespace(mode="host", best_mode="device", single=single, forget=lambda: None)
+    stage._processes = Processes(bench)  # type: ignore[arg-type]
+    stage._look_at = lambda _, which, name: looked.append(name)
+    assert stage._bare([[1.0] * 20]) == [7.0] * 6
+    assert made == [{"caches": "left", "mode": "device"}] * 6
+    assert looked == ["timed0"] * 6
 
 
 def test_the_clock_s_steps_are_those_of_the_clean_process() -> None:

@@ -101,7 +101,7 @@ def compared(
     lone = Singles(
         Estimate(5.0 + OFFSET_US, 0.03),
         [wall(5.0) - 5.0 - OFFSET_US for _ in range(40)],
-        [bare_wall(3.0) - 3.0 - OFFSET_US for _ in range(12)],
+        [bare_wall(3.0) - 3.0 for _ in range(24)],
         Estimate(OFFSET_US, 0.05),
     )
     took_bare_us = 0.6 * call_us if bare_us is None else bare_us
@@ -148,7 +148,7 @@ def test_who_makes_his_calls_while_caches_should_be_emptied_is_found_by_calls_wi
     """All of a turn can be left out that is not the call: what our clock then sees fits any figure."""
     left_out = compared(said_us, bare_us=65.0)
     assert left_out.bare_outside_us == pytest.approx(65.0, abs=1.0)
-    assert left_out.bare_tolerance_us < 3.5
+    assert left_out.bare_tolerance_us < 4.5
     assert not left_out.confirmed
     rest = replace(left_out, bare_outside_us=said_us)
     assert rest.confirmed
@@ -171,6 +171,12 @@ def test_uneven_walls_of_such_calls_are_borne_as_far_as_the_clean_process_s_are(
     assert uneven.bare_tolerance_us < 5.0
 
 
+def test_what_bare_calls_leave_open_is_no_less_than_what_is_not_known() -> None:
+    found = compared(65.0)
+    assert found.unsure_us < 0.5 * 65.0
+    assert replace(found, bare_tolerance_us=500.0).unsure_us == 500.0
+
+
 def test_where_walls_of_single_calls_are_exact_calls_in_loops_may_take_longer() -> None:
     """A submission that meets an address for the first time in a loop, say."""
     for exact in (True, False):
@@ -181,7 +187,7 @@ def test_where_walls_of_single_calls_are_exact_calls_in_loops_may_take_longer() 
     short = compared(5.0, in_loops_us=6.0, exact=True)
     assert not short.by_singles
     assert not short.confirmed
-    assert short.unsure_us == short.tolerance_us + short.single_tolerance_us
+    assert short.unsure_us >= short.tolerance_us + short.single_tolerance_us
 
 
 @pytest.mark.parametrize(

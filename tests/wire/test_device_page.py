@@ -55,7 +55,7 @@ def test_a_device_begins_when_it_is_let_go_and_has_the_key_then(watch: Stopwatch
             event.record()
             time.sleep(0.05)
             seen.append(event.query())
-            page.queued()
+            page.queued(1, all_of_them=True)
             torch.cuda.synchronize(device)
             seen.append(int(given))
             page.done(bytes(SEAL_BYTES))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import random
 import secrets
+import signal
 import socket
 import sys
 import threading
@@ -37,6 +39,7 @@ class Ends:
         marks: bool = False,
         root: bool = False,
         hold_s: float = 0.0,
+        turns: int = 1,
         rests_s: tuple[float, float] = (0.0, 0.0),
     ) -> Timed:
         return self.watch.time(
@@ -48,6 +51,7 @@ class Ends:
             marks=marks,
             root=root,
             hold_s=hold_s,
+            turns=turns,
             rests_s=rests_s,
         )
 
@@ -108,7 +112,7 @@ def test_a_loop_that_is_held_has_its_key_when_its_calls_are_queued_or_have_had_t
             assert on_the_page(RELEASED) != ends.page.ticket
             seen.append(time.perf_counter())
             if says:
-                ends.page.queued()
+                ends.page.queued(1, all_of_them=True)
             while on_the_page(RELEASED) != ends.page.ticket:
                 pass
             seen.append(time.perf_counter())
@@ -122,9 +126,48 @@ def test_a_loop_that_is_held_has_its_key_when_its_calls_are_queued_or_have_had_t
         assert len(seen) == 2
         assert found.done
         assert found.ahead == says
-        # The clock begins when the device is let go.
+        # The clock begins when the device is let go; how long its host took is told as well.
+        assert found.told < seen[0] - 0.04
         assert seen[0] < found.began <= seen[1] < found.ended
         assert 0.05 <= found.ended - found.began < 15.0
+
+
+@pytest.mark.parametrize(("queued", "ahead"), [(19, False), (20, True), (39, True)])
+def test_a_host_that_gets_no_further_is_ahead_with_half_of_its_turns(ends: Ends, queued: int, ahead: bool) -> None:
+    """A driver takes so many launches and no more while its device waits."""
+
+    def act(_: int) -> None:
+        for turn in range(queued):
+            ends.page.queued(turn + 1, all_of_them=False)
+        while ends.page.memory[RELEASED : RELEASED + 8] != ends.page.ticket:
+            pass
+        ends.page.done(SEAL)
+
+    thread = ends.working(act)
+    found = ends.time(hold_s=0.3, turns=40)
+    thread.join()
+    assert found.done
+    assert found.ahead == ahead
+    assert (found.began - found.told >= 0.3) is not ahead
+
+
+def test_a_root_is_not_missed_by_who_is_held_up_just_then(ends: Ends) -> None:
+    """Between its looks at the root and at the end a stopwatch may be held up for as long as there is between them."""
+    pid = ends.watch._process.pid
+    for number in range(40):
+        root = bytes([number + 1] * 16)
+
+        def act(_: int, root: bytes = root) -> None:
+            time.sleep(0.001 + random.random() * 1e-4)
+            os.kill(pid, signal.SIGSTOP)
+            ends.page.memory[ROOT : ROOT + 16] = root
+            ends.page.done(SEAL)
+            os.kill(pid, signal.SIGCONT)
+
+        thread = ends.working(act)
+        found = ends.time(root=True)
+        thread.join()
+        assert found.root == root
 
 
 def test_a_root_is_seen_when_all_of_it_is_there(ends: Ends) -> None:
