@@ -21,7 +21,7 @@ from harness.wire.digest import WORDS, Passing, seal
 from harness.wire.mask import KEY_BITS, masked
 from harness.wire.transfer import TensorSpec, flat_bytes, in_index_order
 from harness.workers.claims import Output
-from harness.workers.loop import Caches, Loop
+from harness.workers.loop import Caches, Loop, Ran
 from harness.workers.worker import Worker, WorkerFailure
 
 _HIDDEN_US = 250.0
@@ -88,7 +88,7 @@ class Bench:
         self._seeds = seeds
         self._numbers = numbers
         self._limit_s = call_limit_s
-        self.mode: Literal["device", "host"] = "device" if worker.torch_device.type == "cuda" else "host"
+        self.mode = self.best_mode
 
     @property
     def loop(self) -> Loop:
@@ -213,28 +213,28 @@ class Bench:
 
     def probe_queued_us(self) -> float:
         """What this process's host takes to queue a probe and all around it, by our own clock; 0 for a CPU."""
-        loop = self._probes(1, self.best_mode)
-        queued_us = []
-        for _ in range(_FEW):
-            key = secrets.randbits(KEY_BITS)
-            self.put_fresh(key=key)
-            queued_us.append(self.worker.time(loop, _LIMIT_S, key).held_s * 1e6)
-            self.worker.times(loop)
-        return min(queued_us)
+        if self.best_mode == "host":
+            return 0.0
+        return min(ran.held_s * 1e6 for ran, _ in self._probes_alone(_FEW, self.best_mode))
 
     def probe_singles(
         self, count: int, mode: Literal["device", "host"], caches: Caches = "cold"
     ) -> tuple[list[float], list[float]]:
         """Readings and walls, microseconds, of copies of tensors like the outputs, in just the way of `single`."""
+        found = list(self._probes_alone(count, mode, caches))
+        return [reading for _, reading in found], [ran.wall_s * 1e6 for ran, _ in found]
+
+    def _probes_alone(
+        self, count: int, mode: Literal["device", "host"], caches: Caches = "cold"
+    ) -> Iterator[tuple[Ran, float]]:
+        """Loops of one probe each, and what the worker's clock reads in them, microseconds."""
         loop = replace(self._probes(1, mode), caches=caches)
-        readings, walls = [], []
         for _ in range(count):
             key = secrets.randbits(KEY_BITS)
             self.put_fresh(key=key)  # as before each call: what that leaves in the host's caches is part of a wall
             ran = self.worker.time(loop, _LIMIT_S, key)
-            readings += self.worker.times(loop).elapsed_us
-            walls.append(ran.wall_s * 1e6)
-        return readings, walls
+            (reading,) = self.worker.times(loop).elapsed_us
+            yield ran, reading
 
     def find_memory(self, turns: int) -> None:
         """Calls that are not looked at: what the first loop of so many turns has to find, memory for its outputs above

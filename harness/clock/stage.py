@@ -249,7 +249,7 @@ class TimeStage:
         reference, candidate = self._baselines["reference"], self._processes.bench
         with candidate.worker.stopped(), self._blaming("reference"):
             self._flush_us = min(reference.empty_turns_us() for _ in range(2))
-            self._queued_us = reference.probe_queued_us() if self._device.type == "cuda" else 0.0
+            self._queued_us = reference.probe_queued_us()
             reference.choose_mode(self._flush_us, self._queued_us)
         if "compiled" in self._baselines:
             with self._blaming("compiled"):
@@ -501,9 +501,7 @@ class TimeStage:
         for _ in self._each_process():
             self._processes.bench.find_memory(turns)
         # A CPU's caches are the other process's after each turn.
-        counts = [1] * repeats if marked else [repeats]
-        last = len(counts) - 1
-        for number, count in enumerate(counts):
+        for number, count in enumerate([1] * repeats if marked else [repeats]):
             with self._alone("reference") as idle, self._blaming("reference"):
                 self._idle &= idle
                 if not number:
@@ -511,11 +509,11 @@ class TimeStage:
                     clean.probe_loops(Walls(turns, marked), first.mode)  # finds memory
                 for _ in range(count):
                     clean.probe_loops(probed, first.mode)
-                if number == last:
-                    clean.worker.drop(["pool"])
             for walls, _ in zip(measured, self._each_process(), strict=True):
                 for _ in range(count):
                     self._processes.bench.loops(walls, look)
+        with self._blaming("reference"):
+            clean.worker.drop(["pool"])
         return measured, probed
 
     def _look_at(self, sample: Sample, which: Literal["early", "live"], name: str) -> None:

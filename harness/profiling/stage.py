@@ -85,8 +85,7 @@ class ProfileStage:
         return self._put_together(call, seen, counted)
 
     def _time(self, bench: Bench) -> CallTime:
-        on_gpu = self._worker.torch_device.type == "cuda"
-        bench.choose_mode(bench.empty_turns_us(), bench.probe_queued_us() if on_gpu else 0.0)
+        bench.choose_mode(bench.empty_turns_us(), bench.probe_queued_us())
         samples: list[Sample] = []
         began = time.monotonic()
         while len(samples) < _CALLS and (len(samples) < 3 or time.monotonic() - began < _CALLS_S):

@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from harness.wire.kernels import Kernels
+from harness.wire.kernels import THREADS, Kernels
 
 _SALT = struct.Struct("<QQ")
 _ROOT = (1 << 32) - 1
@@ -27,7 +27,6 @@ _ROOT = (1 << 32) - 1
 _WORD = 16
 _KINDS = (ctypes.c_void_p, *[ctypes.c_uint64] * 3, *[ctypes.c_uint32] * 3, ctypes.c_void_p)
 """Of what the kernel takes."""
-_THREADS = 128
 
 
 class Hasher(abc.ABC):
@@ -93,7 +92,7 @@ class GpuHasher(Hasher):
         place = data.data_ptr()
         unit = min(_WORD, place & -place) or _WORD  # what it is aligned to; no memory is to all
         values = (place, here, step, nbytes, first, numbered, unit, out.data_ptr())
-        self._kernels.launch("hash_tiles", blocks, _THREADS, values, _KINDS)
+        self._kernels.launch("hash_tiles", blocks, THREADS, values, _KINDS)
 
 
 @functools.cache

@@ -9,6 +9,9 @@ import torch
 
 from harness.wire.driver import done
 
+THREADS = 128
+"""Of a block, in both texts."""
+
 
 class Kernels:
     """Of one image, in one context. They are launched on the current stream."""

@@ -17,7 +17,7 @@ from typing import Any
 import numpy
 import torch
 
-from harness.wire.kernels import Kernels
+from harness.wire.kernels import THREADS, Kernels
 from harness.wire.transfer import flat_bytes, packed
 from harness.wire.tree import put_together, take_apart
 
@@ -25,7 +25,7 @@ KEY_BITS = 62
 _WORD = 8
 _KINDS = (ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint32, ctypes.c_void_p)
 """Of what the kernel takes."""
-_THREADS, _BLOCK_BYTES = 128, 128 * 64
+_BLOCK_BYTES = THREADS * 64
 
 
 class Masker(abc.ABC):
@@ -69,7 +69,7 @@ class GpuMasker(Masker):
         """A block of threads for each 8 KiB; what the key is matters only when the device comes to it."""
         if blocks := -(-data.numel() // _BLOCK_BYTES):
             values = (data.data_ptr(), data.numel(), number, key.data_ptr())
-            self._kernels.launch("mask_bytes", blocks, _THREADS, values, _KINDS)
+            self._kernels.launch("mask_bytes", blocks, THREADS, values, _KINDS)
 
 
 def masked(value: Any, key: int, masker: Masker) -> Any:

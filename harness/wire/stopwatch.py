@@ -37,6 +37,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 SEAL_BYTES = 16
 _TICKET, KEY, _DONE, _SEAL, _QUEUED, RELEASED, _TURNS, MARKS, ROOT = 0, 8, 16, 24, 40, 48, 56, (64, 72), 80
@@ -217,22 +218,23 @@ def _serve(control: socket.socket, wire_fd: int, page: mmap.mmap) -> None:
         sent = time.perf_counter()
         page[KEY : KEY + 8] = key
         page[RELEASED : RELEASED + 8] = page[_TICKET : _TICKET + 8] = ticket
-        _rest(rest_s, sent + limit_s, wire_fd)
+        until = sent + limit_s
+        _rest(rest_s, until, wire_fd)
         root_seen, rooted = bytes(SEAL_BYTES), 0.0
         if root:
-            root_seen = _look_for_root(page, ticket, sent + limit_s, wire_fd)
-            rooted = time.perf_counter()
+            _look(page, partial(_has_root, page), ticket, until, wire_fd)
+            root_seen, rooted = page[ROOT : ROOT + SEAL_BYTES], time.perf_counter()
         seen, there = [], []
         for place in (*MARKS, _DONE) if marks else (_DONE,):
             if spin:
-                _look(page, place, ticket, sent + limit_s, wire_fd)
+                _look(page, partial(_has, page, place, ticket), ticket, until, wire_fd)
             else:
                 select.select([wire_fd], [], [], limit_s)
             seen.append(time.perf_counter())
             # A mark that comes after the end has marked nothing.
-            there.append(page[place : place + 8] == ticket)
+            there.append(_has(page, place, ticket))
             if place == MARKS[0]:
-                _rest(rest_later_s, sent + limit_s, wire_fd)
+                _rest(rest_later_s, until, wire_fd)
         *marked, came = seen
         *in_order, done = there
         seal = page[_SEAL : _SEAL + SEAL_BYTES]
@@ -262,27 +264,23 @@ def _rest(seconds: float, until: float, wire_fd: int) -> None:
         select.select([wire_fd], [], [], max(0.0, min(seconds, until - time.perf_counter())))
 
 
-def _look(page: mmap.mmap, place: int, ticket: bytes, until: float, wire_fd: int) -> None:
-    """Look without a pause until the ticket is there, or the loop has ended without it."""
+def _has(page: mmap.mmap, place: int, ticket: bytes) -> bool:
+    return page[place : place + 8] == ticket
+
+
+def _has_root(page: mmap.mmap) -> bool:
+    """Half of one may be there before the other, and no half of a hash is nothing."""
+    return any(page[ROOT : ROOT + 8]) and any(page[ROOT + 8 : ROOT + SEAL_BYTES])
+
+
+def _look(page: mmap.mmap, there: Callable[[], bool], ticket: bytes, until: float, wire_fd: int) -> None:
+    """Look without a pause until it is there, or the loop has ended without it. It has to be read afterwards: who is
+    held up between two looks finds the end, and what was looked for may have come as well."""
     turns = 0
-    while page[place : place + 8] != ticket and page[_DONE : _DONE + 8] != ticket:
+    while not there() and not _has(page, _DONE, ticket):
         turns += 1
         if turns % _LOOK_EVERY == 0 and (time.perf_counter() > until or select.select([wire_fd], [], [], 0)[0]):
             return
-
-
-def _look_for_root(page: mmap.mmap, ticket: bytes, until: float, wire_fd: int) -> bytes:
-    """The same until there is a root. Half of one may be there before the other, and no half of a hash is nothing."""
-    turns = 0
-    while True:
-        # The root is read after what ends the wait: a stopwatch that was held up in between has not missed it then.
-        over = page[_DONE : _DONE + 8] == ticket
-        turns += 1
-        if turns % _LOOK_EVERY == 0:
-            over = over or time.perf_counter() > until or bool(select.select([wire_fd], [], [], 0)[0])
-        root = page[ROOT : ROOT + SEAL_BYTES]
-        if over or (any(root[:8]) and any(root[8:])):
-            return root
 
 
 if __name__ == "__main__":

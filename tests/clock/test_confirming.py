@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from harness.clock import stage as stages
+from harness.clock.bench import OutputChanged
 from harness.clock.outside import Agreement, Walls
 from harness.clock.plan import Goal, Plan
 from harness.clock.processes import Processes
@@ -277,3 +278,13 @@ def test_no_figure_that_a_worker_may_say_is_too_much_for_an_interval() -> None:
             assert not math.isnan(median_interval(blocks)[1])
             assert not math.isnan(ratio_interval([[1.0] * 5] * len(blocks), blocks)[1])
             assert not math.isnan(ratio_interval(blocks, [[1.0] * 5] * len(blocks))[1])
+
+
+def test_a_single_call_whose_end_was_said_too_early_is_no_call() -> None:
+    stage: Any = object.__new__(TimeStage)
+    bench = SimpleNamespace(mode="device", best_mode="device", forget=lambda: None, worker=SimpleNamespace())
+    bench.single = lambda *_, **__: SimpleNamespace(early=True, wall_us=7.0, elapsed_us=7.0, queued_us=50.0)
+    stage._processes, stage._offsets, stage._queued_us = Processes(bench), {"device": SimpleNamespace(us=2.0)}, 0.0  # type: ignore[arg-type]
+    for measure in (lambda: stage._bare([[1.0] * 20]), lambda: stage._block("candidate", 3, 1.0)):
+        with pytest.raises(OutputChanged):
+            measure()
